@@ -29,7 +29,7 @@ USER 65532:65532
 FROM base AS api
 COPY --from=build /out/waybill-api /waybill-api
 # The routes that come with Waybill. Mount your own over them.
-COPY --from=build /src/config/ /config/
+COPY --from=build /src/config/*.json /config/
 EXPOSE 8080 9090
 ENTRYPOINT ["/waybill-api"]
 
@@ -46,6 +46,6 @@ ENTRYPOINT ["/waybill-gateway"]
 FROM base
 COPY --from=build --chown=65532:65532 /data /data
 COPY --from=build /out/ /
-COPY --from=build /src/config/ /config/
+COPY --from=build /src/config/*.json /config/
 EXPOSE 8080 8081 8082 9090 9091 9092
 ENTRYPOINT ["/waybill"]

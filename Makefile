@@ -103,6 +103,7 @@ test: need-test ## run all tests with the race detector, on SQLite and on a temp
 	@printf '\n== what hostile JSON costs, without the race detector\n'
 	@go test $(ARGS) -run '$(MEASURED)' $$(grep -rlE --include='*_test.go' '^func TestAttacks\(' cmd services shared | xargs dirname | sed 's,^,./,' | sort -u)
 	@echo 'NOT RUN here: the console in a real browser (make browser)'
+	@echo 'NOT RUN here: typed clients made from the API document (make clients)'
 	@echo 'NOT RUN here: the plans of all statements (make plans), and what grows with the data (make growth)'
 	@command -v prometheus >/dev/null || echo 'NOT RUN: dashboards and alerts below a real Prometheus, which is missing'
 	@for program in python3 node ruby php javac mcs; do command -v $$program >/dev/null || echo "NOT RUN: the code of docs/receivers.md that needs $$program, which is missing"; done
@@ -207,6 +208,11 @@ reloads: need-go ## change the route files RELOADS times (10000) under load, and
 mcp-conformance: need-go ## run the official MCP conformance suite and independent clients against gateways
 	@cmd/mcptest/install.sh $(CURDIR)/$(TOOLS)/mcp
 	@go run ./cmd/mcptest conformance -tools $(TOOLS)/mcp $(ARGS)
+
+.PHONY: clients
+clients: need-go ## make typed clients from the API document, and call Waybill with them (needs npm)
+	@cmd/internal/clienttest/install.sh $(CURDIR)/$(TOOLS)/clients
+	@cd cmd && go test -count=1 -timeout 10m ./internal/clienttest -tools '$(CURDIR)/$(TOOLS)/clients' $(ARGS)
 
 # One browser and one Waybill for all tests; the limit is on what they do at the same time.
 BROWSER_TEST = cd cmd && go test -count=1 -timeout 15m -parallel 3 ./internal/browsertest -chromium "$$(command -v chromium)" -axe '$(CURDIR)/$(TOOLS)/browser/node_modules/axe-core/axe.min.js'

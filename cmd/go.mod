@@ -10,6 +10,7 @@ require (
 	github.com/chromedp/chromedp v0.22.1
 	github.com/coder/websocket v1.8.15
 	github.com/google/go-cmp v0.7.0
+	github.com/itchyny/gojq v0.12.19
 	github.com/modelcontextprotocol/go-sdk v1.8.0
 	github.com/nats-io/nats-server/v2 v2.15.2
 	github.com/nats-io/nats.go v1.55.0
@@ -39,6 +40,7 @@ require (
 require (
 	github.com/coreos/go-oidc/v3 v3.21.0 // indirect
 	github.com/go-jose/go-jose/v4 v4.1.4 // indirect
+	github.com/itchyny/timefmt-go v0.1.8 // indirect
 	github.com/yuin/goldmark v1.8.7 // indirect
 )
 
@@ -138,6 +140,7 @@ require (
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.12.1 // indirect
 	modernc.org/sqlite v1.61.1
+	waybill.dev/config v0.0.0 // indirect
 	waybill.dev/docs v0.0.0 // indirect
 )
 
@@ -146,5 +149,7 @@ replace waybill.dev/services/api => ../services/api
 replace waybill.dev/services/dispatcher => ../services/dispatcher
 
 replace waybill.dev/services/gateway => ../services/gateway
+
+replace waybill.dev/config => ../config
 
 replace waybill.dev/docs => ../docs

@@ -57,7 +57,7 @@ type field struct {
 	// busLost is when the bus has lost its files: what it acknowledged just before may be lost, and nothing else.
 	// Empty: whatever it acknowledged may be.
 	busLost []time.Time
-	// takes tells whether a steady receiver takes an event; nil: it takes each.
+	// takes reports whether a steady receiver takes an event; nil: it takes each.
 	takes func(r receiver, id string) bool
 }
 
@@ -138,7 +138,7 @@ func (f *field) well() []receiver {
 	return append(slices.Clone(f.steady), f.held)
 }
 
-// has tells whether there is this receiver: a bare field has none.
+// has reports whether there is this receiver: a bare field has none.
 func (*field) has(r receiver) bool { return r.Endpoint != nil }
 
 // close ends everything; the stack's logs are shown when something was found wrong.

@@ -76,7 +76,7 @@ func (r *follower) page(ctx context.Context, wait time.Duration) error {
 	return r.api.SetCursor(ctx, r.webhook, r.name, page.Cursor)
 }
 
-// passing tells whether an error is one that a dead or starting API explains.
+// passing reports whether an error is one that a dead or starting API explains.
 func (*follower) passing(err error) bool {
 	return !stack.IsStatus(err, 400) && !stack.IsStatus(err, 404) && !stack.IsStatus(err, 410)
 }

@@ -347,7 +347,7 @@ func raced(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// race makes two builds at once; ok tells whether the newest is served when both have ended.
+// race makes two builds at once; ok reports whether the newest is served when both have ended.
 func (d *deployed) race(ctx context.Context) (ok bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, endsWithin)
 	defer cancel()

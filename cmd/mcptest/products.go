@@ -111,7 +111,7 @@ func (c *conformance) product(ctx context.Context, site *stack.Site, routes stri
 	if withKey {
 		key = s.Key
 	}
-	if err := c.clients(ctx, s.URL+"/mcp", key, expectations); err != nil {
+	if err := c.clients(ctx, s.URL+"/mcp?tools=all&schemas=1", key, expectations); err != nil {
 		return fmt.Errorf("%w\n%s", err, s.Waybill.Tail())
 	}
 	return nil

@@ -115,6 +115,29 @@ func TestServicesRefusePendingMigrations(t *testing.T) {
 	}
 }
 
+// A service that is told to stop while it waits for its database has not failed.
+func TestServicesStopWhileTheyWaitForTheDatabase(t *testing.T) {
+	t.Parallel()
+	server := bustest.Start(t)
+	env := []string{
+		"WAYBILL_DATABASE_URL=postgres://waybill@127.0.0.1:1/waybill?sslmode=disable", "WAYBILL_NATS_URL=" + server.URL(), "WAYBILL_ADMIN_KEY=" + strings.Repeat("k", 40),
+		"WAYBILL_ENCRYPTION_KEY=" + base64.StdEncoding.EncodeToString(make([]byte, 32)), "WAYBILL_HTTP_ADDR=127.0.0.1:0", "WAYBILL_OPS_ADDR=127.0.0.1:0",
+	}
+	for _, program := range []string{"waybill-api", "waybill-dispatcher", "waybill-gateway"} {
+		c := prepare(t, t.TempDir(), env, program)
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, func() error {
+			if strings.Contains(c.err.String(), "the database can't be reached; trying again") {
+				return nil
+			}
+			return fmt.Errorf("%s does not wait:\n%s", program, &c.err)
+		})
+		c.stop(t, syscall.SIGTERM)
+	}
+}
+
 // started returns where a service that was started answers.
 func started(t *testing.T, c *command) (url string) {
 	t.Helper()

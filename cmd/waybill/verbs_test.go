@@ -48,7 +48,7 @@ func TestAKeyFromItsBucketToItsEnd(t *testing.T) {
 	must(t, i.dir, "buckets", "create", "partners", "--description", "Keys of our partners")
 	must(t, i.dir, "consumers", "create", "partners", "acme", "--scope", "webhooks:read,webhooks:write,events:read,events:write")
 	made := read[keyAnswer](t, i, "", "keys", "create", "partners", "acme", "--description", "CI")
-	if who := read[map[string]string](t, i, made.Key, "whoami"); who["account"] != "default" || who["sub"] != "partners/acme" {
+	if who := read[map[string]any](t, i, made.Key, "whoami"); who["account"] != "default" || who["sub"] != "partners/acme" {
 		t.Errorf("the key is %v", who)
 	}
 
@@ -174,7 +174,7 @@ func TestListsShowWhatOneLooksFor(t *testing.T) {
 		}
 		return nil
 	})
-	if list := must(t, i.dir, "webhooks", "list"); !regexp.MustCompile(off.ID+` +no +\S+ +\S+ +manual, 1 held`).MatchString(list) || !regexp.MustCompile(`shipment\.created +ok\n`).MatchString(list) {
+	if list := must(t, i.dir, "webhooks", "list"); !regexp.MustCompile(off.ID+` +no +\S+ +\S+ +inactive: manual, 1 held`).MatchString(list) || !regexp.MustCompile(`shipment\.created +healthy\b`).MatchString(list) {
 		t.Errorf("webhooks:\n%s", list)
 	}
 	// A key that may only list is shown what it may see.
@@ -231,7 +231,7 @@ func TestVerbsOfAnotherAccount(t *testing.T) {
 	if sealed.IsRetrievable || !strings.HasPrefix(rolled.Key, "wbk_") {
 		t.Errorf("rolled to %+v in %+v", rolled, sealed)
 	}
-	if who := read[map[string]string](t, i, rolled.Key, "whoami"); who["account"] != "northwind" || who["sub"] != "machines/press" {
+	if who := read[map[string]any](t, i, rolled.Key, "whoami"); who["account"] != "northwind" || who["sub"] != "machines/press" {
 		t.Errorf("the key is %v", who)
 	}
 	completed := must(t, i.dir, "__complete", "buckets", "get", "")

@@ -62,9 +62,9 @@ func TestAccounts(t *testing.T) {
 func TestWhoAmI(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, sqliteURL(t))
-	r.do(http.MethodGet, "/v1/who-am-i", "").want(http.StatusOK).fields("sub", "account").field("sub", "bootstrap").field("account", "default")
+	r.do(http.MethodGet, "/v1/who-am-i", "").want(http.StatusOK).fields("sub", "account", "scopes").field("sub", "bootstrap").field("account", "default")
 	_, key := r.holder(r.bucket("who-bucket"), "somebody")
-	r.do(http.MethodGet, "/v1/who-am-i", "", as(key)).want(http.StatusOK).fields("sub", "account").field("sub", "who-bucket/somebody").field("account", "default")
+	r.do(http.MethodGet, "/v1/who-am-i", "", as(key)).want(http.StatusOK).fields("sub", "account", "scopes").field("sub", "who-bucket/somebody").field("account", "default")
 	r.do(http.MethodGet, "/v1/who-am-i?x=1", "", as(key)).faults("?x")
 }
 

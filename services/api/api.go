@@ -63,6 +63,7 @@ type Options struct {
 	DisableAfter  time.Duration   // how long a webhook may only fail before dispatchers make it inactive; 0: 120 h
 	RateLimit     float64         // requests a second of one account; 0: no limit
 	SourceBytes   int64           // of route archives that an account may keep; 0: 1 GiB
+	Limits        domain.Limits   // how many an account may have; all 0: domain.DefaultLimits
 
 	// TrustedProxies are the networks of proxies whose X-Forwarded-For, -Host and -Proto count.
 	TrustedProxies []netip.Prefix
@@ -88,6 +89,8 @@ type Options struct {
 	// GatewayURL is where gateways answer, without the name of a deployment, such as
 	// https://gateway.example.com:8443; empty: it is not known, and told to nobody.
 	GatewayURL string
+	// LocalURL returns where a deployment answers on this machine besides; empty, or nil: it does not.
+	LocalURL func(deployment string) string
 	// Resolver is asked whose custom domains are; nil: who comes first has a hostname.
 	Resolver Resolver
 
@@ -105,6 +108,7 @@ type Service struct {
 	accepter *accept.Accepter
 	relay    *relay.Relay
 	keys     *auth.Keys
+	tokens   *auth.Tokens // nil: there is no issuer of access tokens
 	refusals *audit.Refusals
 	news     *news.Publisher
 	streams  *live.Streams
@@ -134,6 +138,9 @@ func (o *Options) complete() {
 	if o.SourceBytes == 0 {
 		o.SourceBytes = deployments.DefaultSourceBytes
 	}
+	if o.Limits == (domain.Limits{}) {
+		o.Limits = domain.DefaultLimits()
+	}
 	if o.Registerer == nil {
 		o.Registerer = prometheus.NewRegistry()
 	}
@@ -150,7 +157,8 @@ func New(options Options) (*Service, error) {
 	options.complete()
 	publisher := news.NewPublisher(options.Bus)
 	db := telling{newTables(options.Store), publisher}
-	db.KeepSources(options.SourceBytes)
+	db.Keep(options.SourceBytes, options.Limits.Variables)
+	db.Limit(options.Limits)
 	options.Registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "waybill_source_bytes", Help: "Bytes of route archives that all accounts keep, as the relay's leader counted them last, once an hour.",
 	}, func() float64 { return float64(db.Kept()) }))
@@ -172,7 +180,7 @@ func New(options Options) (*Service, error) {
 	s := &Service{
 		news: publisher, streams: live.NewStreams(options.Bus, options.Logger),
 		readers: feed.NewReaders(options.Bus, options.Logger),
-		keys:    keys, refusals: audit.NewRefusals(db, options.Logger),
+		keys:    keys, tokens: auth.NewTokens(options.OIDC.Issuer, options.PublicURL, db), refusals: audit.NewRefusals(db, options.Logger),
 		accepter: accept.New(accept.Options{
 			Store: db, Bus: options.Bus, Logger: options.Logger,
 			Registerer: options.Registerer, Committers: n,

@@ -29,6 +29,7 @@ import (
 	"waybill.dev/services/api/internal/console/system"
 	"waybill.dev/services/api/internal/console/tunnels"
 	"waybill.dev/services/api/internal/console/webhooks"
+	"waybill.dev/services/api/internal/spec"
 	"waybill.dev/shared/edge"
 	"waybill.dev/shared/problem"
 	"waybill.dev/shared/requestid"
@@ -84,9 +85,13 @@ func operator(o *Options, dispatchers *system.Dispatchers) system.Options {
 
 // newConsole returns the console over the API's own handler.
 func newConsole(o *Options, p *parts, routes []Route, own http.Handler) (*console.Console, error) {
+	tools, err := spec.Tools()
+	if err != nil {
+		return nil, err
+	}
 	operations := make([]console.Operation, len(routes))
 	for i, r := range routes {
-		operations[i] = console.Operation{ID: r.Operation, Method: r.Method, Path: r.Path, Scope: r.Scope}
+		operations[i] = console.Operation{ID: r.Operation, Method: r.Method, Path: r.Path, Scope: r.Scope, Tool: tools[r.Operation]}
 	}
 	return console.New(console.Options{
 		API: own, Operations: operations, Sessions: p.db, Managers: p.db, Keys: p.keys, Keyring: o.Keyring,

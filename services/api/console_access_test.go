@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store/auditlog"
 )
 
 var shownKey = regexp.MustCompile(`wbk_[0-9A-Za-z]{32}_[0-9a-f]{8}`)
@@ -120,6 +121,9 @@ func TestConsoleAccess(t *testing.T) {
 		log := b.get("/console/audit?action=delete-key").want(t, http.StatusOK, "").has(t, "delete key", "bootstrap", "127.0.0.1", "done").without(t, first, second, third)
 		if strings.Contains(log.body, "create bucket</a>") {
 			t.Error("the filter is not kept to")
+		}
+		for _, action := range auditlog.Actions() {
+			log.has(t, `<option value="`+action+`">`)
 		}
 		b.get("/console/audit?actor=nobody").want(t, http.StatusOK, "").has(t, "No change fits the filter")
 		b.get("/console/audit?success=maybe").want(t, http.StatusBadRequest, "")

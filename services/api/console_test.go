@@ -425,6 +425,11 @@ func TestConsoleStates(t *testing.T) {
 	b.get("/console").want(t, http.StatusOK, "").has(t, "Needs the scope <code>events:read</code>")
 	b.post("/console/sample").want(t, http.StatusForbidden, "").has(t, "No right to see this", "events:write")
 	b.get("/console/nothing").want(t, http.StatusNotFound, "").has(t, "There is no such page.")
+	for path, leads := range map[string]string{"/console/": "/console", "/console/events/?type=a%2Fb": "/console/events?type=a%2Fb", "/console//": "/console"} {
+		if p := b.do(http.MethodGet, path, nil); p.status != http.StatusPermanentRedirect || p.header.Get("Location") != leads {
+			t.Errorf("%s: %d to %q, want %q", path, p.status, p.header.Get("Location"), leads)
+		}
+	}
 	hostile := b.get("/console/find?q=" + url.QueryEscape("<script>alert(1)</script>\u202e"))
 	if strings.Contains(hostile.body, "<script>alert") || !strings.Contains(hostile.body, "&lt;/script&gt;\uFFFD</code>") {
 		t.Error("hostile text got into the page")

@@ -110,7 +110,7 @@ func TestConsoleFeed(t *testing.T) {
 		one := "/console/webhooks/" + list[0].ID
 		b.get("/console/webhooks").want(t, http.StatusOK, "").has(t, "Feed "+list[0].ID)
 		b.get(one+"/test").want(t, http.StatusOK, "").has(t, "can't be tested")
-		b.get(one+"/code").want(t, http.StatusOK, "").has(t, "waybill webhooks create --delivery pull")
+		b.get(one+"/code").want(t, http.StatusOK, "").has(t, "waybill webhooks create \\\n", "--delivery pull")
 		b.get(one+"/feed").want(t, http.StatusOK, "").has(t, "No cursor has a name yet", "webhooks reconcile")
 		var feed struct {
 			Cursor string `json:"cursor"`
@@ -141,11 +141,18 @@ func TestConsoleRotation(t *testing.T) {
 		t.Error("the page shows the old secret")
 	}
 	b.do(http.MethodPost, at, form).want(t, http.StatusSeeOther, at) // loaded anew: it is not rotated again
-	if p := b.get(at + "?until=2020-01-01T00:00:00Z"); strings.Contains(html.UnescapeString(p.body), secret) || strings.Contains(p.body, "Both secrets sign") {
-		t.Error("the page of the form shows the secret, or an overlap that is over")
+	page := b.get(at).want(t, http.StatusOK, "").has(t, "Both secrets sign")
+	if strings.Contains(html.UnescapeString(page.body), secret) {
+		t.Error("the page of the form shows the secret")
 	}
-	next := rotated.find(t, regexp.MustCompile(`href="([^"]+until=[^"]+)"`))
-	b.get(next).want(t, http.StatusOK, "").has(t, "Both secrets sign")
+	// The API says whether there is an overlap, not the address.
+	until := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
+	never := "/console/webhooks/" + r.register(plainWebhook).text("id") + "/secret"
+	if p := b.get(never + "?until=" + until); strings.Contains(p.body, "Both secrets sign") {
+		t.Error("a webhook that was never rotated has an overlap by the address of its page")
+	}
+	r.do(http.MethodPost, "/v1/webhooks/"+strings.Split(never, "/")[3]+"/rotate-secret", "").want(http.StatusOK)
+	b.get(never).want(t, http.StatusOK, "").has(t, "Both secrets sign")
 	b.do(http.MethodPost, at, url.Values{"overlapSeconds": {"604801"}}).want(t, http.StatusBadRequest, "").has(t, "Rotate the secret")
 }
 

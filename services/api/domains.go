@@ -20,5 +20,9 @@ func newVerifier(o *Options, db telling) *domains.Verifier {
 	if o.Resolver == nil {
 		return nil
 	}
-	return domains.NewVerifier(o.Resolver, db, func() { o.Bus.Announce(bus.SubjectGateway, nil) }, o.Logger)
+	changed := func() {
+		o.Bus.Announce(bus.SubjectGateway, nil)
+		o.Bus.Announce(bus.SubjectRelay, nil)
+	}
+	return domains.NewVerifier(o.Resolver, db, o.PublicURL+"/console/domains", changed, o.Logger)
 }

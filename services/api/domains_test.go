@@ -46,6 +46,13 @@ func (d *dns) set(name string, values ...string) {
 	d.records[name+"."] = values
 }
 
+// fail says whether name servers answer that they can't.
+func (d *dns) fail(away bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.away = away
+}
+
 // LookupTXT implements api.Resolver.
 func (d *dns) LookupTXT(ctx context.Context, name string) ([]string, error) {
 	d.mu.Lock()
@@ -161,20 +168,37 @@ func TestDomainsAreVerified(t *testing.T) {
 		if !strings.Contains(wrong.errors(), `has another value: "v=spf1 -all"`) || strings.Contains(wrong.errors(), theirToken) || len(wrong.errors()) > 300 {
 			t.Errorf("%s", wrong.body)
 		}
-		d.away = true
+		for _, theirs := range []string{theirToken, strings.ToUpper(theirToken), `"` + theirToken + `"`, token + " " + theirToken} {
+			d.set(record, theirs)
+			masked := r.do(http.MethodPost, domainsPath+"/verify", `{"hostname":"api.example.org"}`).want(http.StatusOK).field("status", "pending")
+			if strings.Contains(strings.ToLower(masked.errors()), strings.ToLower(theirToken)) || !strings.Contains(masked.errors(), "has another value: (a proof that is not this account's).") {
+				t.Errorf("with %s in DNS: %s", theirs, masked.body)
+			}
+		}
+		d.set(record, token+".")
+		if mistyped := r.do(http.MethodPost, domainsPath+"/verify", `{"hostname":"api.example.org"}`).want(http.StatusOK); !strings.Contains(mistyped.errors(), token+".") {
+			t.Errorf("the account's own value, with a dot: %s", mistyped.body)
+		}
+		d.fail(true)
 		r.do(http.MethodPost, domainsPath+"/verify", `{"hostname":"api.example.org"}`).want(http.StatusOK).field("status", "pending")
-		d.away = false
+		d.fail(false)
 		d.set(record, "v=spf1 -all", token)
-		r.do(http.MethodPost, domainsPath+"/verify", `{"hostname":"api.example.org"}`).want(http.StatusOK).field("status", "active").field("errors", []any{}).field("nextCheckOn", nil)
+		active := r.do(http.MethodPost, domainsPath+"/verify", `{"hostname":"api.example.org"}`).want(http.StatusOK).field("status", "active").field("errors", []any{}).field("noticeUntil", nil).object()
+		if next := moment(t, active["nextCheckOn"]).Sub(moment(t, active["provenOn"])); next < 6*24*time.Hour || next > 8*24*time.Hour {
+			t.Errorf("DNS is asked again after %s", next)
+		}
 
 		d.set(record, token, theirToken)
 		r.do(http.MethodPost, theirs+"/verify", `{"hostname":"api.example.org"}`, as(second)).want(http.StatusConflict).field("detail", "Another account has the hostname.")
 		listed := r.do(http.MethodGet, theirs, "", as(second)).want(http.StatusOK).items("data")[0]
-		if listed["status"] != "pending" || fmt.Sprint(listed["errors"]) != "[Another account has the hostname.]" {
+		if listed["status"] != "pending" || !strings.Contains(fmt.Sprint(listed["errors"]), "Another account has the hostname, and its proof is in the TXT record, too.") {
 			t.Errorf("the second account sees %v", listed)
 		}
 		r.do(http.MethodDelete, theirs+"?hostname=api.example.org", "", as(second)).want(http.StatusNoContent)
-		r.do(http.MethodPost, theirs, `{"hostname":"api.example.org"}`, as(second)).want(http.StatusConflict).field("detail", "Another account has the hostname.")
+		again := r.do(http.MethodPost, theirs, `{"hostname":"api.example.org"}`, as(second)).want(http.StatusCreated).field("status", "pending")
+		if strings.Contains(again.errors(), "account has") {
+			t.Errorf("without a proof, the second account learns whose the hostname is: %s", again.body)
+		}
 
 		r.do(http.MethodPatch, domainsPath, leading("api.example.org", next)).want(http.StatusOK).field("deploymentName", next)
 		item := r.do(http.MethodGet, domainsPath, "").want(http.StatusOK).field("total", 1.0).items("data")[0]
@@ -191,7 +215,6 @@ func TestDomainsAreVerified(t *testing.T) {
 		r.do(http.MethodDelete, domainsPath+"?hostname=API.example.org&deploymentName="+main, "").want(http.StatusNotFound)
 		r.do(http.MethodDelete, domainsPath+"?hostname=API.example.org", "").want(http.StatusNoContent)
 		r.do(http.MethodDelete, domainsPath+"?hostname=api.example.org", "").want(http.StatusNotFound).field("detail", "There is no such custom domain.")
-		r.do(http.MethodPost, theirs, `{"hostname":"api.example.org"}`, as(second)).want(http.StatusCreated)
 		log := string(r.do(http.MethodGet, "/v1/accounts/default/audit-logs?limit=100", "").want(http.StatusOK).body)
 		for _, action := range []string{"create-custom-domain", "update-custom-domain", "verify-custom-domain", "delete-custom-domain"} {
 			if !strings.Contains(log, `"`+action+`"`) {

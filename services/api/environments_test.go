@@ -57,6 +57,34 @@ func TestEnvironments(t *testing.T) {
 	r.do(http.MethodGet, path+"/local", "").want(http.StatusNotFound) // this process has no folder
 }
 
+// An environment is reached at its active custom domains as well, the default one first. Those that wait for DNS or lead to another
+// deployment are none of its own.
+func TestEnvironmentsHaveCustomDomains(t *testing.T) {
+	t.Parallel()
+	names := &dns{}
+	r := prepareRig(t, sqliteURL(t))
+	r.options = func(o *api.Options) { o.GatewayURL, o.Resolver = "https://gateway.example.com:8443", names }
+	r.start()
+	r.project("shop")
+	main, topic := r.upload("main").text("deploymentName"), r.upload("topic").text("deploymentName")
+	for _, d := range []struct{ hostname, deployment string }{
+		{"a.shop.example", main}, {"b.shop.example", main}, {"c.shop.example", topic}, {"waits.shop.example", main},
+	} {
+		record, token := r.do(http.MethodPost, domainsPath, leading(d.hostname, d.deployment)).want(http.StatusCreated).record()
+		if d.hostname != "waits.shop.example" {
+			names.set(record, token)
+			r.do(http.MethodPost, domainsPath+"/verify", `{"hostname":"`+d.hostname+`"}`).want(http.StatusOK).field("status", "active")
+		}
+	}
+	r.do(http.MethodPatch, domainsPath, `{"hostname":"b.shop.example","deploymentName":"`+main+`","isDefault":true}`).want(http.StatusOK)
+	want := []any{"https://" + main + ".gateway.example.com:8443", "https://b.shop.example:8443", "https://a.shop.example:8443"}
+	r.do(http.MethodGet, "/v1/environments/"+main, "").want(http.StatusOK).field("urls", want)
+	list := r.do(http.MethodGet, "/v1/environments?accountName=default&projectName=shop", "").want(http.StatusOK).items("data")
+	if diff := cmp.Diff(want, list[0]["urls"]); diff != "" {
+		t.Errorf("in the list (-want +got):\n%s", diff)
+	}
+}
+
 // A changed variable shows on the deployments that take it, until they are built again.
 func TestVariablesChanged(t *testing.T) {
 	t.Parallel()

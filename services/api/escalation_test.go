@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"hash/crc32"
 	"net/http"
+	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"waybill.dev/shared/domain"
 )
@@ -84,7 +87,10 @@ func TestEscalation(t *testing.T) {
 				t.Errorf("%s with %s: status %d: %s", a.call, f.body, a.status, a.body)
 				continue
 			}
-			a.field("code", "FORBIDDEN")
+			a.field("code", "FORBIDDEN").field("granted", []any{"buckets:read", "buckets:write"})
+			if _, ok := a.object()["required"].([]any); !ok {
+				t.Errorf("%s with %s: nothing says what it takes: %s", a.call, f.body, a.body)
+			}
 		}
 		if after := string(r.do(get, bucket+"/consumers?include-api-keys=true&include-managers=true&key-format=visible", "").want(http.StatusOK).body); after != before {
 			t.Errorf("something changed:\n%s\n%s", before, after)
@@ -122,4 +128,34 @@ func TestEscalation(t *testing.T) {
 		r.do(post, "/v1/accounts", `{"name":"mine"}`, as(adminsKey)).want(http.StatusForbidden)
 		r.do(get, "/v1/accounts/default/audit-logs", "", as(adminsKey)).want(http.StatusOK)
 	})
+}
+
+// Who is refused learns which scopes the operation takes, and which the key has.
+func TestRefusedScopes(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, sqliteURL(t))
+	bucket := r.bucket("scopes-bucket")
+	_, reader := r.holder(bucket, "reader", domain.ScopeEventsRead)
+	_, none := r.holder(bucket, "none")
+	_, admin := r.holder(bucket, "admin", domain.ScopeAdmin)
+	for _, c := range []struct {
+		key, method, path string
+		required, granted []any
+		says              string
+	}{
+		{reader, http.MethodPost, "/v1/webhooks", []any{"webhooks:write"}, []any{"events:read"}, "It takes webhooks:write; the key has events:read."},
+		{none, http.MethodGet, "/v1/webhooks", []any{"webhooks:read"}, []any{}, "It takes webhooks:read; the key has no scope."},
+		{reader, http.MethodPost, "/v1/webhooks/0190c0f0-0000-7000-8000-000000000000/filter/test", []any{"webhooks:read", "events:read"}, []any{"events:read"}, "It takes webhooks:read and events:read;"},
+		{reader, http.MethodGet, "/v1/accounts/default/projects/shop", []any{"buckets:read", "gateway:read"}, []any{"events:read"}, " or "},
+		{admin, http.MethodPost, "/v1/accounts", []any{}, []any{"admin"}, "the bootstrap key"},
+	} {
+		a := r.do(c.method, c.path, `{"name":"mine"}`, as(c.key)).want(http.StatusForbidden)
+		said := a.object()
+		if detail := a.text("detail"); !cmp.Equal(said["required"], any(c.required)) || !cmp.Equal(said["granted"], any(c.granted)) || !strings.Contains(detail, c.says) {
+			t.Errorf("%s: %s", a.call, a.body)
+		}
+	}
+	r.do(http.MethodGet, "/v1/who-am-i", "", as(reader)).want(http.StatusOK).field("scopes", []any{"events:read"})
+	r.do(http.MethodGet, "/v1/who-am-i", "", as(none)).want(http.StatusOK).field("scopes", []any{})
+	r.do(http.MethodGet, "/v1/who-am-i", "").want(http.StatusOK).field("scopes", []any{"admin"})
 }

@@ -29,6 +29,7 @@ import (
 	"waybill.dev/services/api/internal/live"
 	"waybill.dev/services/api/internal/managers"
 	"waybill.dev/services/api/internal/metering"
+	"waybill.dev/services/api/internal/receivers"
 	"waybill.dev/services/api/internal/rejected"
 	"waybill.dev/services/api/internal/signingkeys"
 	"waybill.dev/services/api/internal/spec"
@@ -72,14 +73,15 @@ func families(o *Options, p *parts) []Route {
 		p.relay.Poke()
 		o.Bus.Announce(bus.SubjectRelay, nil)
 	}
+	doing := receivers.NewReader(receivers.Options{Rollups: db, Webhooks: db, Retention: o.Retention, DisableAfter: o.DisableAfter})
 	return slices.Concat(
 		health.Routes(db, o.Bus),
-		webhooks.Routes(webhooks.Options{Store: db, Events: db, Bus: o.Bus, Egress: o.Egress, RetrySchedule: o.RetrySchedule, Retention: o.Retention}),
+		webhooks.Routes(webhooks.Options{Store: db, Receivers: doing, Events: db, Bus: o.Bus, Egress: o.Egress, RetrySchedule: o.RetrySchedule, Retention: o.Retention}),
 		signingkeys.Routes(db, o.Bus),
 		expiring.Routes(db),
 		events.Routes(events.Options{Store: db, Accepter: p.accepter, Registerer: o.Registerer, TracerProvider: o.TracerProvider}),
 		deliveries.Routes(deliveries.Options{Log: db, Requests: db, Requested: requested}),
-		insight.Routes(insight.Options{Rollups: db, Webhooks: db, Retention: o.Retention, DisableAfter: o.DisableAfter}),
+		insight.Routes(insight.Options{Rollups: db, Webhooks: db, Receivers: doing}),
 		explanations.Routes(explanations.Options{Log: db, RetrySchedule: o.RetrySchedule}),
 		live.Routes(p.streams),
 		feed.Routes(db, p.readers),
@@ -107,7 +109,7 @@ func families(o *Options, p *parts) []Route {
 
 func deploymentOptions(o *Options, db telling) deployments.Options {
 	options := deployments.Options{
-		Sources: db, Deployments: db, Builds: db, GatewayURL: o.GatewayURL,
+		Sources: db, Deployments: db, Builds: db, Domains: db, GatewayURL: o.GatewayURL, LocalURL: o.LocalURL,
 		Changed: func() { o.Bus.Announce(bus.SubjectGateway, nil) },
 	}
 	if o.Keyring != nil {

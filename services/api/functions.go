@@ -6,6 +6,7 @@ import (
 
 	"waybill.dev/services/api/internal/auth"
 	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/live"
 	"waybill.dev/services/api/internal/selfapi"
 	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/apikey"
@@ -34,7 +35,7 @@ func Functions(handler http.Handler) map[string]Function {
 	operations := make([]selfapi.Operation, 0, len(routes))
 	for _, r := range routes {
 		if !r.Stream && !r.Bytes { // a function's answer ends, and its body is JSON
-			operations = append(operations, selfapi.Operation{ID: r.Operation, Method: r.Method, Path: r.Path, Scope: r.Scope, Or: r.Or, And: r.And, Slashes: r.Slashes})
+			operations = append(operations, selfapi.Operation{ID: r.Operation, Method: r.Method, Path: r.Path, Scope: r.Scope, Or: r.Or, And: r.And, News: r.News, Slashes: r.Slashes})
 		}
 	}
 	return selfapi.New(selfapi.Options{Operations: operations, API: handler})
@@ -57,6 +58,19 @@ func Paths() []string {
 	}
 	return templates
 }
+
+// Tokens lets managers in at MCP servers by access tokens of the OpenID issuer.
+type Tokens = auth.Tokens
+
+// Tokens returns what takes access tokens; nil: there is no issuer.
+func (s *Service) Tokens() *Tokens { return s.tokens }
+
+// Follower hears what changes in an account.
+type Follower = live.Follower
+
+// Follow listens to what changes in an account, as a stream of it does, until it is stopped. The
+// error is a *problem.Problem: there may be too many.
+func (s *Service) Follow(account string) (*Follower, error) { return s.streams.Follow(account) }
 
 // Authenticate finds out whose key it is. It fails with apikey.ErrUnauthenticated, or with
 // an error that wraps domain.ErrUnavailable when that can't be told now. A call of the console

@@ -52,7 +52,7 @@ func (f functions) call(ctx context.Context, function api.Function, r *http.Requ
 	}
 	seen := edge.Of(r)
 	return function.Handle(ctx, &api.FunctionRequest{
-		Query: r.URL.Query(), Header: r.Header, Body: body, Host: seen.Host, Scheme: seen.Scheme, Base: seen.Base,
+		Query: r.URL.RawQuery, Header: r.Header, Body: body, Host: seen.Host, Scheme: seen.Scheme, Base: seen.Base,
 		Remote: seen.Address, ID: requestID, Principal: &principal,
 	})
 }

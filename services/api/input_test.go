@@ -78,7 +78,7 @@ func TestBadInput(t *testing.T) {
 		},
 		{"nulls", post, "/v1/webhooks", `{"url":null,"events":null,"active":null,"description":null}`, 400, []string{"/active", "/description", "/events", "/url"}},
 		{"unknown and repeated events", post, "/v1/webhooks", `{"url":"http://127.0.0.1:9/","events":["shipment.created","` + canary + `","shipment.created",1]}`, 400, []string{"/events/1", "/events/2", "/events/3"}},
-		{"ten events", post, "/v1/webhooks", `{"url":"http://127.0.0.1:9/","events":["a","b","c","d","e","f","g","h","i","j"]}`, 400, []string{"/events"}},
+		{"twelve events", post, "/v1/webhooks", `{"url":"http://127.0.0.1:9/","events":["a","b","c","d","e","f","g","h","i","j","k","l"]}`, 400, []string{"/events"}},
 		{"schedule beyond the retention", post, "/v1/webhooks", with(`"retryScheduleSeconds":[604000,800]`), 400, []string{"/retryScheduleSeconds"}},
 		{"schedule of 21", post, "/v1/webhooks", with(`"retryScheduleSeconds":[1` + strings.Repeat(",1", 20) + `]`), 400, []string{"/retryScheduleSeconds"}},
 		{"no order", post, "/v1/webhooks", with(`"ordering":"event","orderingMaxWaitSeconds":604801`), 400, []string{"/ordering", "/orderingMaxWaitSeconds"}},
@@ -97,6 +97,8 @@ func TestBadInput(t *testing.T) {
 		{"url to a private address", post, "/v1/webhooks", `{"url":"http://10.0.0.1/` + canary + `","events":["shipment.created"]}`, 400, []string{"/url"}},
 		{"url to a private address, spelt otherwise", post, "/v1/webhooks", `{"url":"http://0xa000001/` + canary + `","events":["shipment.created"]}`, 400, []string{"/url"}},
 		{"page below", get, "/v1/webhooks?limit=0&offset=-1", ``, 400, []string{"limit", "offset"}},
+		{"a parameter where there are none", get, hook + "?" + canary + "x=1", ``, 400, []string{canary + "x"}},
+		{"a parameter of a change", patch, hook + "?" + canary + "x=1", `{"name":1}`, 400, []string{"/name", canary + "x"}},
 		{"page above", get, "/v1/webhooks?limit=1001&" + canary + "x=1", ``, 400, []string{canary + "x", "limit"}},
 
 		{"patch to null", patch, hook, `{"url":null,"events":null,"active":null,"description":null,"headers":null,"retryScheduleSeconds":null,"timeoutSeconds":null,"maxInFlight":null}`, 400,

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -200,5 +201,91 @@ func TestWebhookHealth(t *testing.T) {
 		}
 		second := r.secondAccount("second")
 		r.do(http.MethodGet, path, "", header("Authorization", "Bearer "+second)).want(http.StatusNotFound)
+	})
+}
+
+// The health in lists and of one webhook is the same, by which a webhook that fails too often is degraded
+// though its last attempt succeeded. What is troubled can be listed alone. Others see none of it.
+func TestHealthInLists(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, r *rig) {
+		good, bad, open, idle := r.register(plainWebhook).text("id"), r.register(plainWebhook).text("id"), r.register(plainWebhook).text("id"), r.register(plainWebhook).text("id")
+		off := r.register(`{"url":"http://127.0.0.1:9/","events":["shipment.created"],"active":false}`).text("id")
+		now := time.Now().UTC().Truncate(time.Millisecond)
+		failed := &domain.Answer{At: now, Status: 503, Class: domain.Class5xx, Body: "busy"}
+		r.circuit(bad, domain.Circuit{SaidAt: now, Last: failed})
+		r.circuit(open, domain.Circuit{OpenSince: now, Failures: 31, FailingSince: now, SaidAt: now, Last: failed})
+		for i := range 20 {
+			name := fmt.Sprint("e", i)
+			r.publish(event(name))
+			for _, id := range []string{good, bad} {
+				r.outcome(id, name, func(o *domain.Outcome) {
+					o.Status, o.Attempts, o.RunAttempts, o.Attempt = domain.StatusDelivered, 1, 1, attempt(1, 200)
+					if id == bad && i < 2 {
+						o.Status, o.NextAttemptAt, o.Attempt = domain.StatusRetrying, now.Add(time.Hour), attempt(1, 503)
+					}
+				})
+			}
+		}
+		type listed struct {
+			ID     string         `json:"id"`
+			Health map[string]any `json:"health"`
+		}
+		list := func(query string, tweaks ...tweak) map[string]map[string]any {
+			t.Helper()
+			var all []listed
+			r.do(http.MethodGet, "/v1/webhooks"+query, "", tweaks...).want(http.StatusOK).into(&all)
+			found := map[string]map[string]any{}
+			for _, w := range all {
+				found[w.ID] = w.Health
+			}
+			return found
+		}
+		want := map[string]string{good: "healthy", bad: "degraded", open: "circuitOpen", idle: "idle", off: "inactive"}
+		found := list("?include=health")
+		for id, state := range want {
+			one := r.do(http.MethodGet, "/v1/webhooks/"+id+"/health", "").want(http.StatusOK).object()
+			var w listed
+			r.do(http.MethodGet, "/v1/webhooks/"+id+"?include=health", "").want(http.StatusOK).into(&w)
+			alone := strings.Replace(state, "degraded", "healthy", 1)
+			if found[id]["state"] != state || one["state"] != alone || w.Health["state"] != state {
+				t.Errorf("want %s: in the list %v, alone %v, with the webhook %v", state, found[id]["state"], one["state"], w.Health["state"])
+			}
+			windows, _ := one["windows"].(map[string]any)
+			hour, _ := found[id]["windows"].(map[string]any)
+			if diff := cmp.Diff(windows["1h"], hour["1h"]); diff != "" || len(hour) != 1 {
+				t.Errorf("%s: windows %v (-alone +in the list):\n%s", state, hour, diff)
+			}
+			for _, member := range []string{"waiting", "held", "scheduled", "circuit", "lastSuccessAt", "lastFailureAt"} {
+				if !cmp.Equal(one[member], found[id][member]) {
+					t.Errorf("%s: %s is %v in the list and %v alone", state, member, found[id][member], one[member])
+				}
+			}
+		}
+		if n := found[bad]["scheduled"]; n != 2. {
+			t.Errorf("%v are scheduled, want 2", n)
+		}
+		answers, _ := found[open]["answers"].([]any)
+		if len(answers) != 1 || answers[0].(map[string]any)["body"] != "busy" {
+			t.Errorf("answers %v", answers)
+		}
+		if got := list("?include=health&troubled=true"); len(got) != 3 || got[bad] == nil || got[open] == nil || got[off] == nil {
+			t.Errorf("troubled are %v", got)
+		}
+		page := r.do(http.MethodGet, "/v1/webhooks?include=health&limit=2", "").want(http.StatusOK)
+		if link := page.header.Get("Link"); page.header.Get("X-Total-Count") != "5" || !strings.Contains(link, "offset=2&include=health") {
+			t.Errorf("a page leads to %s", link)
+		}
+		if plain := list(""); len(plain) != 5 || plain[bad] != nil {
+			t.Errorf("without being asked for, health is there: %v", plain)
+		}
+		for _, query := range []string{"?include=secret", "?troubled=true", "?include=health&troubled=false"} {
+			r.do(http.MethodGet, "/v1/webhooks"+query, "").want(http.StatusBadRequest)
+		}
+		second := r.secondAccount("second")
+		if got := list("?include=health", as(second)); len(got) > 0 {
+			t.Errorf("another account sees %v", got)
+		}
+		r.do(http.MethodGet, "/v1/webhooks/"+bad+"?include=health", "", as(second)).want(http.StatusNotFound)
 	})
 }

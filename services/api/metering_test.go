@@ -21,6 +21,24 @@ func (r *rig) theirMetering(bucket string) (feature, plan string) {
 	return feature, plan
 }
 
+// What nothing charges is kept as it is given: prices, and the currency, which a draft also keeps where none is given.
+func TestPrices(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, sqliteURL(t))
+	bucket := r.bucket("partners")
+	r.theirMetering(bucket)
+	const price = `{"type":"stairs","steps":[1,2.50]}`
+	plan := strings.NewReplacer("their_plan", "euro_plan", "USD", "EUR", `{"type":"unit","amount":"0.10"}`, price).Replace(basicPlan)
+	made := r.do(http.MethodPost, bucket+"/plans", plan).want(http.StatusCreated)
+	changed := r.do(http.MethodPut, bucket+"/plans/"+made.text("id"), strings.NewReplacer(`"key":"euro_plan",`, "", `"currency":"EUR",`, "").Replace(plan)).want(http.StatusOK)
+	for _, a := range []answer{made, changed} {
+		a.field("currency", "EUR")
+		if !strings.Contains(string(a.body), price) {
+			t.Errorf("the price is another one: %s", a.body)
+		}
+	}
+}
+
 // A plan goes from draft to archived; consumers get it while it is active, and keep it.
 func TestMetering(t *testing.T) {
 	t.Parallel()
@@ -82,10 +100,10 @@ func TestMeteringFaults(t *testing.T) {
 		{"/features", `{"key":"a","name":"a","meterSlug":"their_meter","meterGroupByFilters":{"x":"y"}}`, "/meterGroupByFilters"},
 		{"/plans", card(`{"type":"flat_fee","key":"a","name":"a","featureKey":"none"}`), "/phases/0/rateCards/0/featureKey"},
 		{"/plans", card(`{"type":"flat_fee","key":"a","name":"a","billingCadence":"P1W"}`), "/phases/0/rateCards/0/billingCadence"},
-		{"/plans", card(`{"type":"flat_fee","key":"a","name":"a","price":{"type":"flat","amount":"1,5"}}`), "/phases/0/rateCards/0/price/amount"},
+		{"/plans", card(`{"type":"flat_fee","key":"a","name":"a","price":"1.5"}`), "/phases/0/rateCards/0/price"},
 		{"/plans", card(`{"type":"flat_fee","key":"a","name":"a","featureKey":"their_feature","entitlementTemplate":{"type":"metered"}}`), "/phases/0/rateCards/0/entitlementTemplate/issueAfterReset"},
 		{"/plans", card(`{"type":"flat_fee","key":"a","name":"a","featureKey":"their_feature","entitlementTemplate":{"type":"static","config":true}}`), "/phases/0/rateCards/0/entitlementTemplate/config"},
-		{"/plans", `{"key":"x","name":"x","currency":"EUR","billingCadence":"P1M","phases":[{"key":"a","name":"a","rateCards":[]}]}`, "/currency"},
+		{"/plans", `{"key":"x","name":"x","currency":"eur","billingCadence":"P1M","phases":[{"key":"a","name":"a","rateCards":[]}]}`, "/currency"},
 		{"/plans", `{"key":"x","name":"x","currency":"USD","billingCadence":"P1M","phases":[{"key":"a","name":"a","rateCards":[]},{"key":"b","name":"b","rateCards":[]}]}`, "/phases/0/duration"},
 	} {
 		got := string(r.do(http.MethodPost, bucket+c.path, c.body).want(http.StatusBadRequest).body)

@@ -45,7 +45,7 @@ import (
 var shared *storetest.Templates // initdb takes seconds: one for all tests
 
 func TestMain(m *testing.M) {
-	cluster, err := pgtest.Start(context.Background(), "", "fsync=off", "max_connections=300")
+	cluster, err := pgtest.Start(context.Background(), "", pgtest.Disposable("max_connections=300")...)
 	if err != nil {
 		panic(err) // a test that can't run fails
 	}
@@ -279,6 +279,13 @@ func (r *rig) do(method, path, body string, tweaks ...tweak) answer {
 	}
 	if err := documented().Answer(method, request.URL.EscapedPath(), response.StatusCode, response.Header, content); err != nil {
 		r.t.Errorf("not as documented: %v", err)
+	}
+	if response.StatusCode == http.StatusInternalServerError {
+		for line := range strings.Lines(r.logs.String()) {
+			if strings.Contains(line, "request failed") {
+				r.t.Log(line)
+			}
+		}
 	}
 	if response.StatusCode < http.StatusMultipleChoices {
 		if err := documented().Request(method, request.URL.RequestURI(), []byte(body)); err != nil {

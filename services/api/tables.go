@@ -59,8 +59,9 @@ func (t tables) Maintain(ctx context.Context, now time.Time, retention time.Dura
 	if err != nil {
 		return result, err
 	}
-	return result, errors.Join(t.Deployments.Purge(ctx, now), t.Tunnels.Purge(ctx, now), t.Domains.Purge(ctx, now), t.PurgeClientCAs(ctx, now), t.Metering.Purge(ctx, now))
+	return result, errors.Join(t.Deployments.Purge(ctx, now), t.Tunnels.Purge(ctx, now), t.Domains.Purge(ctx, now), t.PurgeClientCAs(ctx, now), t.Metering.Purge(ctx, now),
+		t.Access.CountAgain(ctx, now), t.Deployments.CountAgain(ctx, now))
 }
 
-// HasKeys tells whether the database has any API key.
+// HasKeys reports whether the database has any API key.
 func HasKeys(ctx context.Context, db *store.Store) (bool, error) { return access.New(db).HasKeys(ctx) }

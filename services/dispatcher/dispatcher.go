@@ -214,7 +214,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	defer stopKeeping()
 	keepers, keeping := errgroup.WithContext(keeping)
 	for _, run := range []func(context.Context) error{
-		d.index.Run, d.emitter.Run, d.stage.Run, d.deliverer.Run, d.fanout.Attend, d.due.Attend, d.watch, d.stall.Run, d.news.Run, d.cancelled.Run,
+		d.index.Run, d.emitter.Run, d.stage.Run, d.deliverer.Run, d.fanout.Attend, d.due.Attend, d.watch, d.stall.Run, d.news.Run,
 	} {
 		keepers.Go(func() error { return run(keeping) })
 	}
@@ -230,6 +230,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		stopKeeping()
 		return keepers.Wait()
 	}
+	keepers.Go(func() error { return d.cancelled.Run(keeping) })
 	taking, stopTaking := context.WithCancel(ctx)
 	defer stopTaking()
 	context.AfterFunc(keeping, stopTaking)
@@ -322,7 +323,6 @@ func (d *Dispatcher) watch(ctx context.Context) error {
 			if d.ensure(ctx) == nil {
 				d.suspect(ctx)
 				d.index.Poke()
-				d.cancelled.Heard("")
 			}
 		}
 	}
@@ -354,7 +354,7 @@ func (d *Dispatcher) listen() (stops []func(), err error) {
 		stopCircuit()
 		return nil, err
 	}
-	stopJobs, err := d.options.Bus.Listen(bus.SubjectJobs, func(body []byte) { d.cancelled.Heard(string(body)) })
+	stopJobs, err := d.options.Bus.Listen(bus.SubjectJobs, func([]byte) { d.cancelled.Heard() })
 	if err != nil {
 		stopHold()
 		stopCircuit()
@@ -418,7 +418,7 @@ func (d *Dispatcher) Handler() http.Handler {
 				"status": "not ready", "missing": strings.ReplaceAll(err.Error(), "\n", ", ")})
 			return
 		}
-		answer(w, http.StatusOK, map[string]string{"status": "ready", "store": "ok", "bus": "ok"})
+		answer(w, http.StatusOK, map[string]string{"status": "ready", "store": "up", "bus": "up"})
 	})
 	return mux
 }

@@ -19,7 +19,7 @@ const (
 type eventsTaken interface {
 	// Moves counts the events that were taken and those that were acknowledged.
 	Moves() uint64
-	// Held tells whether any event is in flight.
+	// Held reports whether any event is in flight.
 	Held() bool
 }
 
@@ -28,7 +28,7 @@ type eventsTaken interface {
 // in flight.
 type stallWatch struct {
 	events eventsTaken
-	// waits tells whether events wait that a dispatcher could take, and whether others must be
+	// waits reports whether events wait that a dispatcher could take, and whether others must be
 	// acknowledged first. An error means that the bus can't tell.
 	waits func(ctx context.Context) (some, full bool, err error)
 	// reachable returns nil while nothing else keeps events from being taken.
@@ -55,7 +55,7 @@ func (s *stallWatch) Run(ctx context.Context) error {
 	}
 }
 
-// eventsWait tells whether events wait that were handed out to nobody, and whether they are
+// eventsWait reports whether events wait that were handed out to nobody, and whether they are
 // not because as many as may be are unacknowledged.
 func (d *Dispatcher) eventsWait(ctx context.Context) (some, full bool, err error) {
 	events, err := d.options.Bus.Stream(bus.StreamEvents).ConsumerState(ctx, bus.ConsumerFanout)
@@ -65,7 +65,7 @@ func (d *Dispatcher) eventsWait(ctx context.Context) (some, full bool, err error
 	return events.Pending > 0, events.Unacknowledged >= bus.MaxEventsInFlight, nil
 }
 
-// waiting tells whether events wait for this dispatcher and nothing else keeps them from it.
+// waiting reports whether events wait for this dispatcher and nothing else keeps them from it.
 func (s *stallWatch) waiting(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, stallLook)
 	defer cancel()

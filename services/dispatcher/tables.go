@@ -23,7 +23,7 @@ type database interface {
 	record.Writer
 	circuitStore // what was said of circuits
 	cancelled.Store
-	// Pending tells whether migrations wait to be applied.
+	// Pending reports whether migrations wait to be applied.
 	Pending(ctx context.Context) (bool, error)
 }
 

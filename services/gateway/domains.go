@@ -25,7 +25,7 @@ func newAuthority(o *Options, s *Service) (*acme.Authority, error) {
 	return made, nil
 }
 
-// wantsCertificate tells whether a hostname is a custom domain without an uploaded certificate.
+// wantsCertificate reports whether a hostname is a custom domain without an uploaded certificate.
 func (s *Service) wantsCertificate(hostname string) bool {
 	site, ok := s.rollout.Custom(hostname)
 	return ok && site.Domain.Uploaded == ""

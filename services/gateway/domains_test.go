@@ -182,6 +182,30 @@ func (r *rig) domain(hostname string) domain.CustomDomain {
 	return made
 }
 
+// passes lets a hostname pass from the default account to another one, which has a newer proof, and tells gateways.
+func (r *rig) passes(hostname string) {
+	r.t.Helper()
+	ctx, tables := r.t.Context(), domains.New(r.db)
+	writing, _ := r.db.Handles()
+	if _, err := writing.ExecContext(ctx, "INSERT INTO accounts (id, name, created_at) VALUES ('acme', 'acme', $1)", r.db.Moment(r.db.Now())); err != nil {
+		r.t.Fatal(err)
+	}
+	waits, err := tables.CreateCustomDomain(ctx, domain.CustomDomain{Account: "acme", Hostname: hostname}, false)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for range 2 {
+		noted, err := tables.NoteAnswer(ctx, waits, domains.Answer{Known: true, Proofs: []string{waits.Token}})
+		if err != nil || !noted.Changed {
+			r.t.Fatalf("%+v, %v", noted, err)
+		}
+		if _, err := writing.ExecContext(ctx, "UPDATE gateway_domains SET notice_at = $1 WHERE notice_at IS NOT NULL", r.db.Moment(r.db.Now().Add(-domain.DomainNoticeTime))); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	r.bus.Announce(bus.SubjectGateway, nil)
+}
+
 // handshake connects as a client that trusts the roots, and returns the certificate that it got.
 func (l *listening) handshake(name string, roots *x509.CertPool) (*x509.Certificate, error) {
 	dialer := tls.Dialer{NetDialer: &net.Dialer{Timeout: 20 * time.Second}, Config: &tls.Config{ServerName: name, RootCAs: roots, MinVersion: tls.VersionTLS12}}
@@ -296,7 +320,7 @@ func oneOrder(t *testing.T, kind storetest.Kind) {
 	}
 }
 
-// known tells whether a gateway has heard of a custom domain: its own paths are not answered there.
+// known reports whether a gateway has heard of a custom domain: its own paths are not answered there.
 func (l *listening) known(host string) bool {
 	return l.ask("GET", host, "/readyz").Code == http.StatusNotFound
 }
@@ -420,6 +444,10 @@ func TestCertificateOfAName(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.bus.Announce(bus.SubjectGateway, nil)
+	becomes("api.example.org", "waybill")
+	upload("third")
+	becomes("api.example.org", "third")
+	r.passes("api.example.org")
 	becomes("api.example.org", "waybill")
 
 	client := &http.Client{Transport: &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{ServerName: "localhost", RootCAs: operator.Pool, MinVersion: tls.VersionTLS12}}}

@@ -49,6 +49,9 @@ type (
 	Outbound = route.Outbound
 	// Authenticator finds out whose key it is.
 	Authenticator = route.Authenticator
+	// Follower gathers what changes in an account. Handlers with a method ChangesWith() []string say
+	// with which kinds of it their answers change.
+	Follower = route.Follower
 )
 
 // Policies are those that route files may define.

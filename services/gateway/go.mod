@@ -2,6 +2,8 @@ module waybill.dev/services/gateway
 
 go 1.26.8
 
+replace waybill.dev/config => ../../config
+
 replace waybill.dev/shared => ../../shared
 
 require (
@@ -19,7 +21,9 @@ require (
 	go.uber.org/zap v1.28.0
 	golang.org/x/net v0.62.0
 	golang.org/x/sync v0.24.0
+	golang.org/x/text v0.43.0
 	golang.org/x/time v0.16.0
+	waybill.dev/config v0.0.0
 	waybill.dev/shared v0.0.0
 )
 
@@ -71,7 +75,6 @@ require (
 	golang.org/x/crypto v0.58.0 // indirect
 	golang.org/x/oauth2 v0.37.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
-	golang.org/x/text v0.43.0 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
 	gorm.io/driver/postgres v1.6.3 // indirect
 	gorm.io/driver/sqlite v1.6.0 // indirect

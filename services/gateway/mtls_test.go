@@ -282,7 +282,7 @@ func clientCertificates(t *testing.T, kind storetest.Kind) {
 	}
 }
 
-// logged tells whether the log of a deployment says why a certificate was refused.
+// logged reports whether the log of a deployment says why a certificate was refused.
 func logged(t *testing.T, log *traffic.Traffic, deployment, because string) bool {
 	t.Helper()
 	calls, err := log.RecentCalls(t.Context(), deployment, time.Now().Add(-time.Hour), []string{domain.ConsumerAnonymous}, 1000)

@@ -22,7 +22,7 @@ type decision struct {
 	until     time.Time // the decision's own end
 }
 
-// opens tells whether the key opens anything now.
+// opens reports whether the key opens anything now.
 func (d *decision) opens(now time.Time) bool {
 	return d.known && (d.expiresOn.IsZero() || now.Before(d.expiresOn))
 }

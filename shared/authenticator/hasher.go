@@ -26,7 +26,7 @@ const (
 // ErrKeyForm is returned for a key that has not the form of one.
 var ErrKeyForm = errors.New("a key has 32 to 256 visible ASCII characters; one that begins with wbk_ has 32 letters and digits, _ and the 8 hexadecimal digits of their CRC-32 behind it")
 
-// WellFormed tells whether key may be a key: one of ours with the right checksum, or one that a
+// WellFormed reports whether key may be a key: one of ours with the right checksum, or one that a
 // caller brought along, which has any form but for the prefix of ours.
 func WellFormed(key string) bool {
 	if !strings.HasPrefix(key, keyPrefix) {

@@ -113,7 +113,7 @@ func (s *Stream) end(err error) error {
 	return s.err
 }
 
-// Whole tells whether the body has come to its end.
+// Whole reports whether the body has come to its end.
 func (s *Stream) Whole() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -94,7 +94,7 @@ const (
 	noStorage jetstream.ErrorCode = 10023
 )
 
-// noRoom tells whether err is such a refusal.
+// noRoom reports whether err is such a refusal.
 func noRoom(err error) bool {
 	var refused *jetstream.APIError
 	return errors.As(err, &refused) && (refused.ErrorCode == noSpace || refused.ErrorCode == noStorage)

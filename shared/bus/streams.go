@@ -185,7 +185,7 @@ func (b *Bus) matchStream(ctx context.Context, config jetstream.StreamConfig) er
 	return err
 }
 
-// fits tells whether a stream has the settings that it is to have. Where those say nothing, the
+// fits reports whether a stream has the settings that it is to have. Where those say nothing, the
 // server's own hold.
 func fits(have, want jetstream.StreamConfig) bool {
 	limit := func(have, want int64) bool { return have == want || have == -1 && want == 0 }

@@ -118,7 +118,7 @@ func ASCII(name string) string {
 	return b.String()
 }
 
-// Same tells whether two names are the same but for case and blanks. Their parts must come in the
+// Same reports whether two names are the same but for case and blanks. Their parts must come in the
 // same order. It does not matter how a character is escaped.
 func Same(one, other string) bool { return loose(one) == loose(other) }
 

@@ -199,3 +199,14 @@ func CutText(text string, limit int) string {
 	}
 	return text[:limit]
 }
+
+// Limits are how many an account may have of what its callers make.
+type Limits struct {
+	Projects, Buckets, Consumers, Keys, Managers, Variables int64
+}
+
+// DefaultLimits are those of an installation that sets no others. A fleet of a million devices, each with a consumer and a key that is being
+// replaced, stays below them.
+func DefaultLimits() Limits {
+	return Limits{Projects: 50_000, Buckets: 200_000, Consumers: 2_000_000, Keys: 5_000_000, Managers: 100_000, Variables: 100_000}
+}

@@ -50,7 +50,7 @@ func (c Cadence) length() (hours, months int) {
 	return 0, 0
 }
 
-// Fits tells whether periods of one of the cadences are made of whole periods of the other.
+// Fits reports whether periods of one of the cadences are made of whole periods of the other.
 func (c Cadence) Fits(other Cadence) bool {
 	hours, months := c.length()
 	otherHours, otherMonths := other.length()

@@ -24,5 +24,5 @@ type ClientCA struct {
 
 var clientCAName = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_$]{0,127}$`)
 
-// ValidClientCAName tells whether a CA certificate can have the name.
+// ValidClientCAName reports whether a CA certificate can have the name.
 func ValidClientCAName(name string) bool { return clientCAName.MatchString(name) }

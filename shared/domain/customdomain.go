@@ -1,6 +1,9 @@
 package domain
 
-import "time"
+import (
+	"math/rand/v2"
+	"time"
+)
 
 // Bounds of custom domains.
 const (
@@ -11,6 +14,12 @@ const (
 	DomainOftenTime   = time.Hour
 	DomainCheckRarely = time.Hour
 	DomainWaitTime    = 7 * 24 * time.Hour
+	// DomainCheckActive is how often DNS is asked about a domain that is active, give or take DomainCheckSpread.
+	DomainCheckActive = 7 * 24 * time.Hour
+	DomainCheckSpread = 24 * time.Hour
+	// DomainNoticeTime is how long the account that has a hostname, and whose proof is gone, may show it again before
+	// the hostname passes to an account with a newer proof.
+	DomainNoticeTime = 72 * time.Hour
 	// DomainRemovedTime is how long gateways may take to learn that a domain was removed.
 	DomainRemovedTime = 24 * time.Hour
 	// CertificateSoonTime is how long before its end a certificate authority is asked for the
@@ -20,6 +29,9 @@ const (
 
 // DomainRecord is what stands before a hostname in the name of the TXT record that shows whose it is.
 const DomainRecord = "_waybill."
+
+// DomainProof begins the value of that record. What follows is the account's own.
+const DomainProof = "waybill-verification="
 
 // CustomDomain is a hostname of an account's own that leads to one of its deployments.
 type CustomDomain struct {
@@ -42,14 +54,31 @@ type CustomDomain struct {
 	VerifiedOn  time.Time // zero: the domain waits
 	CheckedOn   time.Time // when DNS was asked last; zero: not yet
 	NextCheckOn time.Time // zero: DNS is not asked by itself
+	ProvenOn    time.Time // when DNS had the token last; zero: it never had
+	// NoticeOn is since when the hostname is to pass from one account to another: from this one if the domain is
+	// active, else to this one. Zero: it is not.
+	NoticeOn time.Time
+	LostOn   time.Time // when the hostname passed to another account; zero: it did not
 }
 
-// Active tells whether the account has the hostname.
+// Active reports whether the account has the hostname.
 func (d *CustomDomain) Active() bool { return !d.VerifiedOn.IsZero() }
 
-// NextCheck returns when DNS is to be asked again for a domain that waits; zero: not any more.
+// NoticeUntil returns when the hostname passes at the earliest; zero: it does not.
+func (d *CustomDomain) NoticeUntil() time.Time {
+	if d.NoticeOn.IsZero() {
+		return time.Time{}
+	}
+	return d.NoticeOn.Add(DomainNoticeTime)
+}
+
+// NextCheck returns when DNS is to be asked again; zero: not any more.
 func (d *CustomDomain) NextCheck(now time.Time) time.Time {
 	switch age := now.Sub(d.CreatedOn); {
+	case !d.NoticeOn.IsZero():
+		return now.Add(DomainCheckRarely)
+	case d.Active():
+		return now.Add(DomainCheckActive - DomainCheckSpread + rand.N(2*DomainCheckSpread)) //nolint:gosec // spreads look-ups, which needs no secrecy
 	case age < DomainOftenTime:
 		return now.Add(DomainCheckOften)
 	case age < DomainWaitTime:

@@ -200,7 +200,7 @@ func CheckBranch(branch string) error {
 	return nil
 }
 
-// ValidVariableName tells whether a variable may have the name. Those that begin with WAYBILL_
+// ValidVariableName reports whether a variable may have the name. Those that begin with WAYBILL_
 // are Waybill's own.
 func ValidVariableName(name string) bool {
 	return variableForm.MatchString(name) && !strings.HasPrefix(name, "WAYBILL_")

@@ -1,6 +1,9 @@
 package domain
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // The kinds of failure that callers handle. Adapters wrap one of them with what
 // was being done. Any other error is a bug or an outage, whose detail is for the log.
@@ -12,3 +15,19 @@ var (
 	ErrUnreadable  = errors.New("can't be read")
 	ErrQuota       = errors.New("quota used up")
 )
+
+// LimitError is the ErrLimit of what an account may have a number of.
+type LimitError struct {
+	What    string // such as "keys"
+	Setting string // the limit's
+	Count   int64  // how many there would be
+	Most    int64
+}
+
+// Error implements error.
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("the account would have %d %s, of %d at most", e.Count, e.What, e.Most)
+}
+
+// Unwrap returns ErrLimit.
+func (*LimitError) Unwrap() error { return ErrLimit }

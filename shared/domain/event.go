@@ -27,7 +27,7 @@ func EventTypes() []EventType {
 // Valid reports whether t is one of the four event types, which publishers may use.
 func (t EventType) Valid() bool { return slices.Contains(EventTypes(), t) }
 
-// The alerts: events that Waybill itself makes, about webhooks and deliveries. Nobody else may
+// The alerts: events that Waybill itself makes, about webhooks, deliveries and custom domains. Nobody else may
 // publish them.
 const (
 	WebhookFailing       EventType = "waybill.webhook.failing"        // FailingFrom failures in a row
@@ -35,11 +35,13 @@ const (
 	WebhookCircuitOpened EventType = "waybill.webhook.circuit_opened" // only probes are sent
 	WebhookDisabled      EventType = "waybill.webhook.disabled"       // a dispatcher made it inactive
 	DeliveryExhausted    EventType = "waybill.delivery.exhausted"     // its schedule is at its end
+	DomainContested      EventType = "waybill.domain.contested"       // another account has a newer proof of the hostname
+	DomainMoved          EventType = "waybill.domain.moved"           // that account has the hostname now
 )
 
 // AlertTypes returns the types of alerts.
 func AlertTypes() []EventType {
-	return []EventType{WebhookFailing, WebhookRecovered, WebhookCircuitOpened, WebhookDisabled, DeliveryExhausted}
+	return []EventType{WebhookFailing, WebhookRecovered, WebhookCircuitOpened, WebhookDisabled, DeliveryExhausted, DomainContested, DomainMoved}
 }
 
 // Alert reports whether t is a type of alerts.

@@ -26,16 +26,17 @@ const (
 	ExpiryAPIKey              ExpiryKind = "apiKey"
 	ExpiryDomainCertificate   ExpiryKind = "domainCertificate"   // of a custom domain
 	ExpiryClientCA            ExpiryKind = "clientCaCertificate" // of an authority whose clients gateways let in
+	ExpiryCustomDomain        ExpiryKind = "customDomain"        // a hostname that is to pass to another account
 )
 
 // ExpiryKinds returns every kind.
 func ExpiryKinds() []ExpiryKind {
 	return []ExpiryKind{
-		ExpiryReceiverCertificate, ExpiryClientCertificate, ExpiryWebhookSecret, ExpirySigningKey, ExpiryAPIKey, ExpiryDomainCertificate, ExpiryClientCA,
+		ExpiryReceiverCertificate, ExpiryClientCertificate, ExpiryWebhookSecret, ExpirySigningKey, ExpiryAPIKey, ExpiryDomainCertificate, ExpiryClientCA, ExpiryCustomDomain,
 	}
 }
 
-// Certificate tells whether things of the kind are certificates. Those that have ended are told
+// Certificate reports whether things of the kind are certificates. Those that have ended are told
 // of until they are renewed; a key or secret that has ended needs nothing any more.
 func (k ExpiryKind) Certificate() bool {
 	return k == ExpiryReceiverCertificate || k == ExpiryClientCertificate || k == ExpiryDomainCertificate || k == ExpiryClientCA

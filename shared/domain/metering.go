@@ -147,7 +147,7 @@ type Entitlement struct {
 	Metadata        json.RawMessage `json:"metadata,omitzero"`
 }
 
-// Hard tells whether an entitlement refuses what is more than it allows.
+// Hard reports whether an entitlement refuses what is more than it allows.
 func (e *Entitlement) Hard() bool { return e.Type == EntitlementMetered && !e.IsSoftLimit }
 
 // Phase returns the phase of a subscription that began with the plan at since.

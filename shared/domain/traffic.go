@@ -37,7 +37,7 @@ func (s Severity) rank() int {
 	return 0
 }
 
-// Above tells whether s matters more than other.
+// Above reports whether s matters more than other.
 func (s Severity) Above(other Severity) bool { return s.rank() > other.rank() }
 
 // SeverityOfStatus returns how much an answer with the status matters.

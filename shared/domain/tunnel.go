@@ -78,7 +78,7 @@ type TunnelAccess struct {
 	AccessibleBy []string `json:"accessibleBy"` // production, preview, working-copy
 }
 
-// Allows tells whether deployments of a project's environment may use the service.
+// Allows reports whether deployments of a project's environment may use the service.
 func (s *TunnelService) Allows(project string, environment EnvironmentType) bool {
 	return slices.ContainsFunc(s.Configurations, func(a TunnelAccess) bool {
 		return a.Project == project && slices.Contains(a.AccessibleBy, environment.Bucket())
@@ -103,5 +103,5 @@ type TunnelOperation struct {
 
 var tunnelName = regexp.MustCompile(`^[a-zA-Z0-9-]{3,24}$`)
 
-// ValidTunnelName tells whether a tunnel, or a service behind one, can have the name.
+// ValidTunnelName reports whether a tunnel, or a service behind one, can have the name.
 func ValidTunnelName(name string) bool { return tunnelName.MatchString(name) }

@@ -238,7 +238,7 @@ func (w *Webhook) Inactive(h Health) (DisabledReason, bool) {
 	return "", false
 }
 
-// Ends tells whether a delivery to w of what was accepted at that time ends without an attempt,
+// Ends reports whether a delivery to w of what was accepted at that time ends without an attempt,
 // and why. Asked tells that somebody has asked for it, by a retry or a replay.
 func (w *Webhook) Ends(accepted time.Time, asked bool) (Change, bool) {
 	switch {

@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"fmt"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -43,6 +44,27 @@ const (
 func (p *Policy) CheckURL(raw string) error {
 	_, err := p.target(raw, &rules)
 	return err
+}
+
+// Escape returns a URL as it is sent: what can't stand in a path or a query is percent-encoded
+// there, and escapes stay as they are. The host stays as it was typed, and what CheckURL refuses
+// anywhere in a URL is left to it.
+func Escape(raw string) string {
+	scheme, rest, ok := strings.Cut(raw, "://")
+	at := strings.IndexAny(rest, "/?")
+	if !ok || at < 0 {
+		return raw
+	}
+	var b strings.Builder
+	b.WriteString(scheme + "://" + rest[:at])
+	for i := at; i < len(rest); i++ {
+		if c := rest[i]; c >= utf8.RuneSelf || strings.IndexByte("\"<>^`{|}", c) >= 0 {
+			fmt.Fprintf(&b, "%%%02X", c)
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
 }
 
 // candidate is a URL while it is being checked.
@@ -109,7 +131,7 @@ func (p *Policy) target(raw string, set *ruleSet) (*url.URL, error) {
 
 // split takes the URL apart; it refuses what has no host at all.
 func (c *candidate) split() error {
-	u, err := url.Parse(c.raw)
+	u, err := url.Parse(Escape(c.raw))
 	if err != nil || u.Opaque != "" || u.Host == "" {
 		return errForm
 	}

@@ -231,6 +231,8 @@ func TestTargets(t *testing.T) {
 		{&egress.Policy{}, "https://hooks.example.com:22/", "https://hooks.example.com:22/"},
 		{&egress.Policy{}, "https://1.example.com/", "https://1.example.com/"},
 		{&egress.Policy{}, "https://[2606:4700:4700::1111]:444/", "https://[2606:4700:4700::1111]:444/"},
+		{&egress.Policy{}, `https://hooks.example.com/ä%2F"b?q=ü|^"<>{}` + "`" + `&z=1&a=%zz;[x]+'~`, "https://hooks.example.com/%C3%A4%2F%22b?q=%C3%BC%7C%5E%22%3C%3E%7B%7D%60&z=1&a=%zz;[x]+'~"},
+		{&egress.Policy{}, "https://hooks.example.com?日", "https://hooks.example.com?%E6%97%A5"},
 		{dev(t), "http://localhost:9000/hook", "http://localhost:9000/hook"},
 		{dev(t), "http://127.0.0.1:1/", "http://127.0.0.1:1/"},
 		{dev(t), "http://127.200.1.7:65535/", "http://127.200.1.7:65535/"},

@@ -237,7 +237,9 @@ func TestDocumentedFields(t *testing.T) {
 		{"", "orderId", `[]`, str},
 		{"", "sequence", `"1"`, integer},
 		{"", "sequence", `1.5`, integer},
-		{"", "sequence", `1e3`, integer},
+		{"", "sequence", `1.5e0`, integer},
+		{"", "sequence", `15e-1`, integer},
+		{"", "sequence", `1e-999999999999`, integer},
 		{"", "schemaVersion", `1.5`, "must be a string or an integer"},
 		{"", "schemaVersion", `{}`, "must be a string or an integer"},
 		{"", "carrier", `"dhl"`, object},
@@ -292,7 +294,7 @@ func TestDocumentedFields(t *testing.T) {
 		{"delivered", "proofOfDelivery/0/capturedAt", `"x"`, clock},
 		{"delivered", "deliveryLocation", `1`, str},
 		{"delivered", "onTime", `1`, boolean},
-		{"delivered", "attemptCount", `1.0`, integer},
+		{"delivered", "attemptCount", `1.25`, integer},
 		{"exception", "reason", `"x"`, object},
 		{"exception", "reason/code", `4`, str},
 		{"exception", "reason/text", `4`, str},
@@ -346,13 +348,15 @@ func TestTimestamps(t *testing.T) {
 	good := []string{
 		"2026-11-16T13:04:11Z", "2026-11-16T13:04:11.123456789Z", "2026-11-16T13:04:11.1234567890123Z", "2026-11-16T13:04:11+05:45",
 		"2026-11-16T13:04:11-12:00", "2026-11-16T13:04:11-00:00", "2024-02-29T00:00:00Z", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z",
+		"2026-11-16t13:04:11z", "2026-11-16t13:04:11.5+01:00", "2016-12-31T23:59:60Z", "2016-12-31T18:59:60-05:00",
+		"9999-12-31T23:59:59-01:00", "0001-01-01T00:00:00+01:00",
 	}
 	bad := []string{
-		"", "2026-11-16", "2026-11-16T13:04:11", "2026-11-16 13:04:11Z", "2026-11-16t13:04:11z", "2026-11-16T13:04Z", "2026-11-16T1:04:11Z",
+		"", "2026-11-16", "2026-11-16T13:04:11", "2026-11-16 13:04:11Z", "2026-11-16T13:04Z", "2026-11-16T1:04:11Z",
 		"2026-11-16T13:04:11,5Z", "2026-11-16T13:04:11.Z", "2026-11-16T13:04:11+0100", "2026-11-16T13:04:11+24:00", "2026-11-16T13:04:11+01:60",
 		"2026-02-29T00:00:00Z", "2026-13-01T00:00:00Z", "2026-11-16T24:00:00Z", "2026-11-16T13:04:60Z", "0000-01-01T00:00:00Z",
 		"10000-01-01T00:00:00Z", "-2026-11-16T13:04:11Z", " 2026-11-16T13:04:11Z", "2026-11-16T13:04:11Z ", "1763297051",
-		"9999-12-31T23:59:59-01:00", "0001-01-01T00:00:00+01:00", "2026-11-16T13:04:11." + strings.Repeat("0", 60) + "Z",
+		"2016-12-31T23:59:60-05:00", "2026-11-16T13:04:11." + strings.Repeat("0", 60) + "Z",
 	}
 	for i, stamp := range append(good, bad...) {
 		body := `{"type":"shipment.created","timestamp":"` + stamp + `","data":{"shipmentId":"s"}}`
@@ -587,4 +591,16 @@ func BenchmarkDecode(b *testing.B) {
 			json.Valid(body)
 		}
 	})
+}
+
+// Whole numbers are taken in every way in which JSON has them, and stay as they are written.
+func TestIntegersHoweverWritten(t *testing.T) {
+	t.Parallel()
+	for _, number := range []string{"7.0", "1e3", "1.0", "1E+3", "7.00e0", "1.5e1", "10e-1", "-0.0", "0e-99", "-3.0", "12.500e2", "1e0003"} {
+		body := `{"type":"shipment.created","data":{"shipmentId":"s","sequence":` + number + `,"schemaVersion":` + number + `}}`
+		event, faults := envelope.Decode([]byte(body))
+		if want := `{"shipmentId":"s","sequence":` + number + `,"schemaVersion":` + number + `}`; faults != nil || string(event.Data) != want {
+			t.Errorf("%s: %v, %s", number, faults, event.Data)
+		}
+	}
 }

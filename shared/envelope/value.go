@@ -1,47 +1,20 @@
 package envelope
 
 import (
+	"bytes"
+	"strconv"
 	"time"
 	"unicode/utf8"
 
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/jsonscan"
+	"waybill.dev/shared/rfc3339"
 )
 
-// maxTimestamp is in characters: only fractions of a second can make one longer.
-const maxTimestamp = 64
-
-// ValidTimestamp reports whether text is an RFC 3339 time with any offset, upper-case T
-// and Z, no leap second, and a year from 1 to 9999 in UTC too.
+// ValidTimestamp reports whether text is an RFC 3339 time.
 func ValidTimestamp(text string) bool {
-	if len(text) > maxTimestamp || !hasTimeShape(text) {
-		return false
-	}
-	t, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		return false
-	}
-	year := t.UTC().Year()
-	return t.Year() >= 1 && year >= 1 && year <= 9999
-}
-
-// hasTimeShape refuses what time.Parse takes beyond RFC 3339: an hour of one digit, a
-// comma before the fraction, offsets of 24 hours or 60 minutes.
-func hasTimeShape(text string) bool {
-	const (
-		full    = len("2006-01-02T15:04:05")
-		offset  = len("+00:00")
-		hours   = 1 // in the offset
-		minutes = 4
-	)
-	if len(text) <= full || text[len("2006-01-02T15")] != ':' || text[full] == ',' {
-		return false
-	}
-	if text[len(text)-1] == 'Z' {
-		return true
-	}
-	zone := text[len(text)-offset:]
-	return zone[hours:hours+2] <= "23" && zone[minutes:] <= "59"
+	_, ok := rfc3339.Parse(text)
+	return ok
 }
 
 func validDate(text string) bool {
@@ -105,12 +78,30 @@ func unless(fine bool, detail string) string {
 	return detail
 }
 
-// isInteger reports whether a JSON number has neither fraction nor exponent.
+// isInteger reports whether a JSON number is a whole one, however it is written.
 func isInteger(raw []byte) bool {
-	for _, c := range raw {
-		if c == '.' || c == 'e' || c == 'E' {
-			return false
-		}
+	mantissa, exponent, scientific := bytes.Cut(raw, []byte("e"))
+	if !scientific {
+		mantissa, exponent, scientific = bytes.Cut(raw, []byte("E"))
 	}
-	return true
+	digits, fraction, _ := bytes.Cut(mantissa, []byte("."))
+	fraction = bytes.TrimRight(fraction, "0")
+	if !scientific {
+		return len(fraction) == 0
+	}
+	if len(fraction) == 0 {
+		significant := bytes.TrimRight(digits, "0")
+		if len(significant) == 0 || string(significant) == "-" {
+			return true // 0, whatever its exponent is
+		}
+		return exponent[0] != '-' || fewer(exponent, len(digits)-len(significant))
+	}
+	return exponent[0] != '-' && !fewer(exponent, len(fraction)-1)
+}
+
+// fewer reports whether the digits of an exponent, without its sign, say at most n.
+func fewer(exponent []byte, n int) bool {
+	digits := bytes.TrimLeft(exponent, "+-0")
+	limit := strconv.Itoa(n)
+	return len(digits) < len(limit) || len(digits) == len(limit) && string(digits) <= limit
 }

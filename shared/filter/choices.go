@@ -41,7 +41,7 @@ func (c *choices) at(i int) (kind byte, text string) {
 	return c.text[from], c.text[from+1 : c.ends[i]]
 }
 
-// has tells whether a value is one of them.
+// has reports whether a value is one of them.
 func (c *choices) has(kind byte, text []byte) bool {
 	low, high := 0, len(c.ends)
 	for low < high {

@@ -6,9 +6,10 @@ import (
 	"waybill.dev/shared/envelope"
 	"waybill.dev/shared/filter"
 	"waybill.dev/shared/jsonscan"
+	"waybill.dev/shared/jsonscan/attack"
 )
 
-// Whatever a filter and an event are, a filter that is taken is evaluated without a panic, a
+// Whatever a filter and an event are, neither costs more than its size allows, a filter that is taken is evaluated without a panic, a
 // miss names a clause, its negation matches exactly when it does not, and what it needs is there
 // when it matches.
 func FuzzFilter(f *testing.F) {
@@ -21,7 +22,9 @@ func FuzzFilter(f *testing.F) {
 		f.Add(seed[0], seed[1])
 	}
 	f.Fuzz(func(t *testing.T, text, data string) {
-		chosen, faults := filter.Parse([]byte(text))
+		var chosen *filter.Filter
+		var faults []jsonscan.Fault
+		attack.Hold(t, len(text), attack.Allowance{Times: 60}, func() { chosen, faults = filter.Parse([]byte(text)) })
 		for _, fault := range faults {
 			if fault.Detail == "" || len(fault.Pointer) > jsonscan.MaxPointer {
 				t.Fatalf("fault: %+v", fault)
@@ -35,7 +38,8 @@ func FuzzFilter(f *testing.F) {
 			return
 		}
 		read := filter.Read(event(data))
-		matches := chosen.Matches(read)
+		var matches bool
+		attack.Hold(t, len(text)+len(data), attack.Allowance{Times: 60}, func() { matches = chosen.Matches(read) })
 		if miss, missed := chosen.Miss(read); missed == matches || missed && miss.Clause == "" {
 			t.Fatalf("%s matches: %v; misses: %v %+v", text, matches, missed, miss)
 		}

@@ -33,7 +33,7 @@ func (p *part) miss(e *Event) *part {
 	return p
 }
 
-// compares tells whether a clause matches what its path leads to; nil: that is missing.
+// compares reports whether a clause matches what its path leads to; nil: that is missing.
 func (p *part) compares(e *Event, v *value) bool {
 	switch p.op {
 	case opExists:
@@ -85,7 +85,7 @@ func (p *part) equal(e *Event, v *value) bool {
 	return p.operand.equals(v.raw)
 }
 
-// among tells whether the value, or an element of the array that it is, is one of the keys.
+// among reports whether the value, or an element of the array that it is, is one of the keys.
 func (p *part) among(e *Event, v *value) bool {
 	switch {
 	case p.path.instant:
@@ -105,7 +105,7 @@ func (p *part) among(e *Event, v *value) bool {
 	return false
 }
 
-// contained tells whether an array has the operand, or a text has it as a part.
+// contained reports whether an array has the operand, or a text has it as a part.
 func (p *part) contained(v *value) bool {
 	switch v.kind {
 	case '"':

@@ -135,7 +135,7 @@ func (r *Ranges) find(e *Event, v *value, from, to int, yield func(number int)) 
 	}
 }
 
-// atMost tells whether a value is at or below a bound.
+// atMost reports whether a value is at or below a bound.
 func atMost(e *Event, v *value, bound *operand) bool {
 	if bound == nil {
 		return true

@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"time"
 
-	"waybill.dev/shared/envelope"
 	"waybill.dev/shared/jsonscan"
+	"waybill.dev/shared/rfc3339"
 )
 
 // Key stands for a value that is neither object nor array: equal values have equal keys,
@@ -58,17 +58,15 @@ func (o *operand) toInstant() bool {
 		return false
 	}
 	o.kind = instantKind
-	if !envelope.ValidTimestamp(string(o.text)) {
-		return false
-	}
-	o.instant = new(instantOf(o.text))
-	return true
+	at, ok := rfc3339.Parse(string(o.text))
+	o.instant = &at
+	return ok
 }
 
 // instantOf returns the time that a text is; the zero time: it is none.
 func instantOf(text []byte) time.Time {
-	at, _ := time.Parse(time.RFC3339Nano, string(text))
-	return at.UTC()
+	at, _ := rfc3339.Parse(string(text))
+	return at
 }
 
 // key returns the operand's key; false: it has none.

@@ -11,6 +11,7 @@ import (
 
 	"waybill.dev/shared/jsonscan"
 	"waybill.dev/shared/problem"
+	"waybill.dev/shared/rfc3339"
 )
 
 // Form reads the members of a JSON object one by one and gathers what is wrong with
@@ -305,12 +306,15 @@ func unquote(value jsonscan.Value) string {
 	return text
 }
 
-// parseTime reads an RFC 3339 time of the years 1970 to 9999.
+// lastTime is the last that can be written in UTC.
+var lastTime = time.Date(9999, time.December, 31, 23, 59, 59, 999999999, time.UTC) //nolint:gochecknoglobals // a constant
+
+// parseTime reads an RFC 3339 time of the years 1970 to 9999. One that an offset puts beyond
+// them is the last of them.
 func parseTime(text string) (time.Time, bool) {
-	at, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil || len(text) > 64 || strings.ContainsRune(text, ',') {
-		return time.Time{}, false
+	at, ok := rfc3339.Parse(text)
+	if at.After(lastTime) {
+		at = lastTime
 	}
-	at = at.UTC()
-	return at, at.Year() >= 1970 && at.Year() <= 9999
+	return at, ok && at.Year() >= 1970
 }

@@ -135,7 +135,7 @@ func Send(w http.ResponseWriter, r *http.Request, status int, plain, zipped []by
 	}
 }
 
-// AcceptsGzip tells whether the client takes compressed bodies.
+// AcceptsGzip reports whether the client takes compressed bodies.
 func AcceptsGzip(r *http.Request) bool {
 	for part := range strings.SplitSeq(strings.Join(r.Header.Values("Accept-Encoding"), ","), ",") {
 		name, parameters, _ := strings.Cut(strings.TrimSpace(part), ";")

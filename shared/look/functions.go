@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"waybill.dev/shared/rfc3339"
 )
 
 // Functions are what the elements call. They return text, which is escaped where it stands: none
@@ -22,7 +24,7 @@ func tone(state any) string {
 		return "good"
 	case "failed", "exhausted", "circuitopen", "down", "error", "rejected", "gone", "refused", "tls", "dns", "connect", "http_5xx", "http_4xx", "protocol", "auth", "failing":
 		return "bad"
-	case "retrying", "timeout", "held", "waiting", "http_3xx", "inactive", "expired", "warning", "warn", "cancelled":
+	case "retrying", "timeout", "held", "degraded", "waiting", "http_3xx", "inactive", "expired", "warning", "warn", "cancelled":
 		return "warn"
 	case "pending", "sending", "scheduled", "running", "in_progress", "queued", "building":
 		return "busy"
@@ -41,10 +43,10 @@ func moment(value any) (t time.Time, ok bool) {
 		}
 	case *string:
 		if v != nil {
-			t, _ = time.Parse(time.RFC3339, *v)
+			t, _ = rfc3339.Parse(*v)
 		}
 	case string:
-		t, _ = time.Parse(time.RFC3339, v)
+		t, _ = rfc3339.Parse(v)
 	}
 	return t.UTC(), !t.IsZero()
 }

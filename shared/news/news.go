@@ -90,7 +90,7 @@ func NewPublisher(b Bus) *Publisher {
 	return &Publisher{bus: b, leases: make(map[string]time.Time), pending: make(map[string]Changes), wake: signal.New()}
 }
 
-// Watched tells whether any account is watched: without that, there is nothing to note.
+// Watched reports whether any account is watched: without that, there is nothing to note.
 func (p *Publisher) Watched() bool { return p.watched.Load() != nil }
 
 // Note tells those who watch account of a change that is committed; an empty id stands for

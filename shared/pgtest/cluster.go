@@ -69,6 +69,11 @@ func Start(ctx context.Context, dir string, settings ...string) (*Cluster, error
 	return c, nil
 }
 
+// Disposable returns settings for a cluster whose data nobody needs after a crash of the machine or a copy of, and further ones.
+func Disposable(settings ...string) []string {
+	return append([]string{"fsync=off", "full_page_writes=off", "wal_level=minimal", "max_wal_senders=0"}, settings...)
+}
+
 // URL returns the connection URL of one of the cluster's databases.
 func (c *Cluster) URL(database string) string {
 	return fmt.Sprintf("postgres://%s@127.0.0.1:%d/%s?sslmode=disable", superuser, c.port, database)
@@ -116,6 +121,11 @@ func (c *Cluster) CloneDatabase(ctx context.Context, from, name string) (string,
 	}
 	defer conn.Close(ctx)
 	query := "CREATE DATABASE " + pgx.Identifier{name}.Sanitize() + " TEMPLATE " + pgx.Identifier{from}.Sanitize()
+	// To copy files takes a third of the processor time of what Postgres 15 and later do by default: to log each page.
+	version, _, _ := strings.Cut(conn.PgConn().ParameterStatus("server_version"), ".")
+	if major, err := strconv.Atoi(version); err == nil && major >= 15 {
+		query += " STRATEGY FILE_COPY"
+	}
 	if _, err := conn.Exec(ctx, query); err != nil {
 		return "", fmt.Errorf("create database: %w", err)
 	}

@@ -1,6 +1,10 @@
 package problem
 
-import "strings"
+import (
+	"strings"
+
+	"waybill.dev/shared/domain"
+)
 
 // TypeBase begins the reference that names a kind of problem, its type; it ends with the
 // code in lower case. It leads to the page of the installation that explains the kind, and
@@ -68,10 +72,10 @@ func explanation(code Code) Explanation {
 		return Explanation{
 			Meaning: "The key is valid, but it may not do this. It lacks the scope that the operation needs, or the request is about a consumer that has more scopes than the key.",
 			Advice: []string{
-				"GET /v1/who-am-i shows which consumer the key belongs to. The API's document says which scope the operation needs.",
+				"Compare required with granted: the scopes that the operation needs, and those of the key. GET /v1/who-am-i shows which consumer the key belongs to.",
 				"Ask somebody who has the scope to add it to the consumer, or use another key.",
 			},
-			Example: New(Forbidden, "The key lacks the permission for this."), At: "/v1/webhooks",
+			Example: Lacking(string(domain.ScopeWebhooksWrite), Scopes{[]domain.Scope{domain.ScopeWebhooksWrite}, []domain.Scope{domain.ScopeWebhooksRead}}), At: "/v1/webhooks",
 		}
 	case NotFound:
 		return Explanation{

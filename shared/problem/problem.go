@@ -5,9 +5,12 @@ package problem
 import (
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"waybill.dev/shared/domain"
 )
 
 // ContentType is the media type of a problem.
@@ -107,9 +110,14 @@ type Problem struct {
 	Challenge string
 	// RetryAfter is sent in whole seconds, rounded up; 0: not sent.
 	RetryAfter time.Duration
+	// Scopes is what was asked for takes, and what the key has; nil: it was refused for another reason.
+	Scopes *Scopes
 	// Extra members come after the standard ones.
 	Extra []Member
 }
+
+// Scopes are those that an operation needs, and those of the key that was refused.
+type Scopes struct{ Required, Granted []domain.Scope }
 
 // Member is an extension member of a problem with a text value.
 type Member struct{ Name, Value string }
@@ -138,6 +146,25 @@ func Missing() *Problem { return New(NotFound, "There is no such resource.") }
 // KeyRequired is the answer to who has shown no key, or one that opens nothing.
 func KeyRequired() *Problem {
 	return New(Unauthenticated, "A valid API key is required, as Authorization: Bearer or X-API-Key.")
+}
+
+// Lacking is the answer to a key without the scopes that something takes. Takes says in words which
+// those are.
+func Lacking(takes string, scopes Scopes) *Problem {
+	has := "no scope"
+	if len(scopes.Granted) > 0 {
+		has = Listed(scopes.Granted, ", ")
+	}
+	return &Problem{Code: Forbidden, Detail: "The key lacks the permission for this. It takes " + takes + "; the key has " + has + ".", Scopes: &scopes}
+}
+
+// Listed writes scopes with a text between them.
+func Listed(scopes []domain.Scope, between string) string {
+	names := make([]string, len(scopes))
+	for i, scope := range scopes {
+		names[i] = string(scope)
+	}
+	return strings.Join(names, between)
 }
 
 // Error makes a problem an error.
@@ -202,6 +229,10 @@ func (p *Problem) JSON(instance, requestID string) []byte {
 	if len(p.Faults) > 0 {
 		b = append(b, ']')
 	}
+	if p.Scopes != nil {
+		b = appendScopes(b, "required", p.Scopes.Required)
+		b = appendScopes(b, "granted", p.Scopes.Granted)
+	}
 	for _, m := range p.Extra {
 		b = append(b, ',')
 		b = quote(b, m.Name)
@@ -209,6 +240,18 @@ func (p *Problem) JSON(instance, requestID string) []byte {
 		b = quote(b, m.Value)
 	}
 	return append(b, '}', '\n')
+}
+
+func appendScopes(b []byte, name string, scopes []domain.Scope) []byte {
+	b = append(b, ',')
+	b = append(quote(b, name), ":["...)
+	for i, scope := range scopes {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = quote(b, string(scope))
+	}
+	return append(b, ']')
 }
 
 func (f Fault) append(b []byte) []byte {

@@ -128,7 +128,8 @@ func classifySQLite(lite *sqlite.Error, err error) error {
 func connectionLost(err error) bool {
 	var dial *pgconn.ConnectError
 	var network net.Error
-	return errors.Is(err, context.DeadlineExceeded) ||
+	// A transaction whose context ended is rolled back, and its commit fails with ErrTxDone.
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, sql.ErrTxDone) ||
 		errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) || errors.Is(err, net.ErrClosed) ||
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.As(err, &dial) || errors.As(err, &network) ||

@@ -52,13 +52,15 @@ func TestFamiliesReadByIndexes(t *testing.T) {
 		run   func(context.Context) error
 		index string // what the plans must have
 	}{
-		"abandoned builds":      {func(ctx context.Context) error { _, err := builds.FailAbandoned(ctx); return err }, "gateway_builds_leased"},
-		"a build to make":       {func(ctx context.Context) error { _, err := builds.ClaimBuild(ctx); return err }, "gateway_builds_open"},
-		"changed deployments":   {func(ctx context.Context) error { _, _, err := builds.Served(ctx, 7); return err }, "gateway_deployments_by_version"},
-		"changed domains":       {func(ctx context.Context) error { _, _, err := hosts.ServedDomains(ctx, 7); return err }, "gateway_domains_by_version"},
-		"changed tunnels":       {func(ctx context.Context) error { _, _, err := ways.ServedTunnels(ctx, 7); return err }, "gateway_tunnels_by_version"},
-		"changed client CAs":    {func(ctx context.Context) error { _, _, err := clientcas.New(s).ServedClientCAs(ctx, 7); return err }, "gateway_client_cas_by_version"},
-		"certificates that end": {func(ctx context.Context) error { _, err := hosts.CountExpiringCertificates(ctx, now); return err }, "gateway_acme_states_by_end"},
+		"abandoned builds":           {func(ctx context.Context) error { _, err := builds.FailAbandoned(ctx); return err }, "gateway_builds_leased"},
+		"a build to make":            {func(ctx context.Context) error { _, err := builds.ClaimBuild(ctx); return err }, "gateway_builds_open"},
+		"changed deployments":        {func(ctx context.Context) error { _, _, err := builds.Served(ctx, 7); return err }, "gateway_deployments_by_version"},
+		"changed domains":            {func(ctx context.Context) error { _, _, err := hosts.ServedDomains(ctx, 7); return err }, "gateway_domains_by_version"},
+		"domains that are due":       {func(ctx context.Context) error { _, err := hosts.ClaimChecks(ctx, 16); return err }, "gateway_domains_by_check"},
+		"hostnames that are to pass": {func(ctx context.Context) error { _, err := hosts.CountExpiringDomains(ctx); return err }, "gateway_domains_noticed"},
+		"changed tunnels":            {func(ctx context.Context) error { _, _, err := ways.ServedTunnels(ctx, 7); return err }, "gateway_tunnels_by_version"},
+		"changed client CAs":         {func(ctx context.Context) error { _, _, err := clientcas.New(s).ServedClientCAs(ctx, 7); return err }, "gateway_client_cas_by_version"},
+		"certificates that end":      {func(ctx context.Context) error { _, err := hosts.CountExpiringCertificates(ctx, now); return err }, "gateway_acme_states_by_end"},
 		"client CAs that end": {func(ctx context.Context) error {
 			_, err := clientcas.New(s).CountExpiringClientCAs(ctx, now)
 			return err

@@ -37,6 +37,18 @@ func (c Conn) NextXact(ctx context.Context) (xact int64, err error) {
 // from before it has an id until its end. So a feed need not wait for those that do not.
 const FeedLock = 0x57617966 // "Wayf"
 
+// AddsEvents has the feeds wait for a transaction that adds events. It comes first, before anything gives the
+// transaction an id.
+func (s *Store) AddsEvents(tx *gorm.DB) error {
+	if s.SQLite() {
+		return nil
+	}
+	if err := tx.Exec("SELECT pg_advisory_xact_lock_shared(?)", FeedLock).Error; err != nil {
+		return fmt.Errorf("lock the order of events: %w", err)
+	}
+	return nil
+}
+
 // sqliteHorizon: transactions follow one another.
 const sqliteHorizon = "SELECT xact + 1 AS horizon, xact + 1 AS next FROM feed_order WHERE id = 1"
 

@@ -2,8 +2,10 @@ package store_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 
@@ -45,6 +47,15 @@ func TestReadsEnd(t *testing.T) {
 				}
 				<-tx.Statement.Context.Done()
 				return tx.Raw("SELECT 1").Scan(&n).Error
+			})
+		},
+		"a snapshot before its commit": func() error {
+			return s.Snapshot(ctx, func(tx *gorm.DB) error {
+				<-tx.Statement.Context.Done()
+				for !errors.Is(tx.WithContext(ctx).Exec("SELECT 1").Error, sql.ErrTxDone) {
+					runtime.Gosched() // until it is rolled back
+				}
+				return nil
 			})
 		},
 		"a statement": func() error { return s.Reading(ctx).Raw(endless).Scan(&n).Error },

@@ -78,7 +78,7 @@ func NewToken() domain.Secret {
 	return domain.Secret(tokenPrefix + body + "_" + checksum(body))
 }
 
-// WellFormed tells whether a text has the form of a token.
+// WellFormed reports whether a text has the form of a token.
 func WellFormed(token string) bool {
 	return tokenForm.MatchString(token) && checksum(token[len(tokenPrefix):len(tokenPrefix)+tokenSize]) == Suffix(token)
 }

@@ -38,7 +38,7 @@ func (a *API) ConsoleLink(ctx context.Context) (string, error) { return a.servic
 // Add makes the API on the handles and adds it to p. The result answers on the process's
 // HTTP address.
 func Add(p *boot.Process, h *boot.Handles) (http.Handler, error) {
-	a, err := AddAPI(p, h)
+	a, err := AddAPI(p, h, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -50,8 +50,9 @@ func (a *API) Authenticate(ctx context.Context, key string) (apikey.Principal, e
 	return a.service.Authenticate(ctx, key)
 }
 
-// AddAPI is Add for who needs more than the handler.
-func AddAPI(p *boot.Process, h *boot.Handles) (*API, error) {
+// AddAPI is Add for a process that needs more than the handler.
+// localURL returns where a deployment answers on this machine besides; nil: it does not.
+func AddAPI(p *boot.Process, h *boot.Handles, localURL func(deployment string) string) (*API, error) {
 	if err := checkRoutesDir(&h.Settings); err != nil {
 		return nil, err
 	}
@@ -70,9 +71,10 @@ func AddAPI(p *boot.Process, h *boot.Handles) (*API, error) {
 			DisableAfter:  h.Settings.DisableAfter,
 			RateLimit:     h.Settings.RateLimit,
 			SourceBytes:   h.Settings.SourceBytes,
+			Limits:        h.Settings.Limits,
 			Memory:        h.Memory, TrustedProxies: h.Settings.TrustedProxies, PublicURL: h.Settings.PublicURL,
 			OIDC:       api.OIDC{Issuer: h.Settings.OIDCIssuer, ClientID: h.Settings.OIDCClientID, ClientSecret: h.Settings.OIDCSecret},
-			GatewayURL: h.GatewayURL(), Resolver: resolver(h), Registerer: h.Registry, TracerProvider: h.Tracer, Process: process(h),
+			GatewayURL: h.GatewayURL(), LocalURL: localURL, Resolver: resolver(h), Registerer: h.Registry, TracerProvider: h.Tracer, Process: process(h),
 		},
 		gateway.RoutesOptions{
 			Dir: h.Settings.RoutesDir, Fallback: !h.Settings.RoutesDirGiven, Variables: Environment(),

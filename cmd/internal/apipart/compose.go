@@ -17,7 +17,10 @@ import (
 // service knows of the other; here they meet. Both results are to be run.
 func Compose(options api.Options, routes gateway.RoutesOptions) (*api.Service, *gateway.Routes, error) {
 	own := &ownAPI{}
-	routes.Authenticator = own
+	routes.Authenticator, routes.Changes = own, own
+	if options.OIDC.Issuer != "" {
+		routes.Tokens = own
+	}
 	routes, err := complete(routes, own)
 	if err != nil {
 		return nil, nil, err
@@ -81,13 +84,33 @@ func (o *ownAPI) Authenticate(ctx context.Context, key string) (apikey.Principal
 	return o.service.Authenticate(ctx, key)
 }
 
+// Follow implements gateway.Changes.
+func (o *ownAPI) Follow(account string) (gateway.Follower, error) {
+	f, err := o.service.Follow(account)
+	if err != nil {
+		return nil, err // not f, which is no Follower then
+	}
+	return f, nil
+}
+
+// Issuer implements gateway.Tokens.
+func (o *ownAPI) Issuer() string { return o.service.Tokens().Issuer() }
+
+// Scopes implements gateway.Tokens.
+func (o *ownAPI) Scopes() []string { return o.service.Tokens().Scopes() }
+
+// AuthenticateToken implements gateway.Tokens.
+func (o *ownAPI) AuthenticateToken(ctx context.Context, token, path, account, consumer string) (apikey.Principal, error) {
+	return o.service.Tokens().Authenticate(ctx, token, path, account, consumer)
+}
+
 // function is a function of the API as the handler of a route.
 type function struct{ function api.Function }
 
 // Handle implements gateway.Handler.
 func (f function) Handle(ctx context.Context, r *gateway.Request) (*gateway.Response, error) {
 	answer, err := f.function.Handle(ctx, &api.FunctionRequest{
-		Query: r.Query, Params: r.Params, Header: r.Header, Body: r.Body,
+		Query: r.Query.Raw(), Params: r.Params, Header: r.Header, Body: r.Body,
 		Host: r.Host, Scheme: r.Scheme, Base: r.Base, Remote: r.Remote, ID: r.ID,
 		Principal: r.Principal, Inside: r.Inside, MaxAnswer: gateway.MaxAnswer,
 	})
@@ -99,6 +122,14 @@ func (f function) Handle(ctx context.Context, r *gateway.Request) (*gateway.Resp
 
 // Permits says to the gateway which callers would get past the function.
 func (f function) Permits(principal *apikey.Principal) bool { return f.function.Permits(principal) }
+
+// ChangesWith says to the gateway with which kinds of news the function's answer changes.
+func (f function) ChangesWith() []string {
+	if changing, ok := f.function.(interface{ ChangesWith() []string }); ok {
+		return changing.ChangesWith()
+	}
+	return nil
+}
 
 // stateOf tells in the API's words what the gateway serves.
 func stateOf(s gateway.RoutesState) api.RouteState {

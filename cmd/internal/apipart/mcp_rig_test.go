@@ -42,6 +42,9 @@ func (r *rig) send(method, path, body string, tweaks ...tweak) answer {
 	return answer{t: r.t, call: method + " " + path, status: response.StatusCode, header: response.Header, body: content}
 }
 
+// everyMCP is the MCP server with all tools, and the schemas of what they answer.
+const everyMCP = "/mcp?tools=all&schemas=1"
+
 // mcp sends a message in the plain form, as curl does: without initialize, session or
 // content type.
 func (r *rig) mcp(key, method string, params any) rpc {
@@ -50,10 +53,18 @@ func (r *rig) mcp(key, method string, params any) rpc {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	a := r.send(http.MethodPost, "/mcp", string(message), as(key), header("Accept", "application/json, text/event-stream"))
-	// As for insist: on a slow machine 503 means to try again, also within a tool's answer.
-	for deadline := time.Now().Add(time.Minute); bytes.Contains(a.body, []byte("problems/unavailable")) && time.Now().Before(deadline); {
-		a = r.send(http.MethodPost, "/mcp", string(message), as(key), header("Accept", "application/json, text/event-stream"))
+	var a answer
+	// As for insist: on a slow machine 503 means to try again, also within what a tool fails with.
+	for n := 1; ; n++ {
+		a = r.send(http.MethodPost, everyMCP, string(message), as(key), header("Accept", "application/json, text/event-stream"))
+		failed := a.status == http.StatusServiceUnavailable || bytes.Contains(a.body, []byte(`"isError":true`))
+		if !failed || !bytes.Contains(a.body, []byte("problems/unavailable")) {
+			break
+		}
+		if n > mostRefusals {
+			r.t.Fatalf("%s was refused %d times: %s", method, n, a.body)
+		}
+		<-time.After(200 * time.Millisecond)
 	}
 	a.want(http.StatusOK)
 	var out rpc

@@ -1,8 +1,10 @@
 package apipart_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +17,7 @@ import (
 
 // everyTool is what a key with all rights sees, in this order.
 var everyTool = []string{
+	"read_resource",
 	"list_webhooks", "register_webhook", "get_webhook", "update_webhook", "delete_webhook", "send_test_event", "replay_webhook",
 	"search_deliveries", "get_delivery", "explain_delivery", "retry_delivery", "list_events", "get_event", "publish_event", "list_rejected_messages",
 	"who_am_i", "list_accounts", "create_account", "get_account", "create_admin_key", "get_project", "update_project", "list_projects", "create_project", "list_audit_logs",
@@ -35,11 +38,11 @@ var everyTool = []string{
 	"read_feed", "list_cursors", "get_cursor", "set_cursor", "delete_cursor",
 }
 
-// written is how many of them people have written; the others are made from the OpenAPI document.
-const written = 15
+// written is how many of them people have written, or the server has itself; the others are made from the OpenAPI document.
+const written = 16
 
 // anyKeys are the tools of a key without any scope but mcp:use.
-var anyKeys = []string{"who_am_i", "list_accounts", "get_account"}
+var anyKeys = []string{"read_resource", "who_am_i", "list_accounts", "get_account"}
 
 // An AI client finds out what is wrong and puts it right, with nothing but the MCP server.
 func TestWaybillOverMCP(t *testing.T) {
@@ -171,8 +174,10 @@ func TestToolsOfAKey(t *testing.T) {
 				t.Errorf("%v: %s is not unknown: %+v", c.scopes, name, out)
 			}
 		}
-		if got := r.listed(key, "resources/list", "resources", "uri"); len(got) != 4 {
-			t.Errorf("%v: resources %v", c.scopes, got)
+		resources := r.listed(key, "resources/list", "resources", "uri")
+		if len(resources) < 4 || slices.Contains(resources, latestDeliveries) != slices.Contains(c.want, "search_deliveries") ||
+			slices.Contains(resources, problems) != slices.Contains(c.want, "list_webhooks") {
+			t.Errorf("%v: resources %v", c.scopes, resources)
 		}
 		prompts := r.listed(key, "prompts/list", "prompts", "name")
 		if asks := slices.Contains(c.want, "explain_delivery") && slices.Contains(c.want, "list_webhooks"); asks != slices.Contains(prompts, "why_not_delivered") {
@@ -340,7 +345,7 @@ func TestResourcesAndPrompt(t *testing.T) {
 		}
 		return contents[0].(map[string]any)["text"].(string)
 	}
-	want := []string{"waybill://openapi", "waybill://asyncapi", "waybill://events", "waybill://receivers"}
+	want := []string{"waybill://openapi", "waybill://asyncapi", "waybill://events", "waybill://receivers", latestDeliveries, problems}
 	if got := r.listed(adminKey, "resources/list", "resources", "uri"); !slices.Equal(got, want) {
 		t.Errorf("resources %v, want %v", got, want)
 	}
@@ -352,8 +357,9 @@ func TestResourcesAndPrompt(t *testing.T) {
 	if guide := read("waybill://receivers"); !strings.Contains(guide, "# For receivers") {
 		t.Errorf("guide: %.100s", guide)
 	}
-	for _, sample := range r.send(http.MethodGet, "/mcp/event-types", "").want(200).items("events") {
-		if !strings.Contains(read("waybill://events"), sample["type"].(string)) {
+	events, samples := read("waybill://events"), r.send(http.MethodGet, "/mcp/event-types", "").want(200).items("events")
+	for _, sample := range samples {
+		if !strings.Contains(events, sample["type"].(string)) {
 			t.Errorf("%v is not in the resource", sample["type"])
 		}
 		// A sample is an event that anybody may publish.
@@ -450,16 +456,129 @@ func TestOperationsAsTools(t *testing.T) {
 	}
 }
 
-// A client reads the whole list into what its model sees, so that is held small.
+// A client reads the list into what its model sees, so what is listed by default is held small. A
+// token is 3.5 bytes or more: that is what tokenizers of the large models make of such JSON at the least.
 func TestSizeOfTools(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, sqliteURL(t))
 	_, reader := r.holder(r.bucket("ai-clients"), "reader", domain.ScopeMCP, domain.ScopeEventsRead, domain.ScopeWebhooksRead)
-	for key, most := range map[string]int{adminKey: 200 << 10, reader: 66 << 10} {
+	for key, name := range map[string]string{adminKey: "all rights", reader: "a reader"} {
 		size := len(r.send(http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, as(key)).want(http.StatusOK).body)
-		t.Logf("%d bytes", size)
-		if size > most {
-			t.Errorf("the list of tools has %d bytes, more than %d", size, most)
+		tokens := (size*2 + 6) / 7
+		t.Logf("%s: %d bytes, %d tokens", name, size, tokens)
+		if tokens > 8000 {
+			t.Errorf("%s: the list of tools has %d tokens", name, tokens)
 		}
 	}
+}
+
+// listedBy returns the names of the tools that a key sees by a URL.
+func (r *rig) listedBy(key, query string) []string {
+	r.t.Helper()
+	var out rpc
+	r.send(http.MethodPost, "/mcp"+query, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, as(key)).want(http.StatusOK).into(&out)
+	names := []string{}
+	for _, tool := range out.Result["tools"].([]any) {
+		names = append(names, tool.(map[string]any)["name"].(string))
+	}
+	return names
+}
+
+// Each tool is in one of the toolsets, and clients with many tools see few of them, with tools to
+// find and call the others.
+func TestToolsets(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, sqliteURL(t))
+	want := []string{
+		"find_tools", "call_tool", "read_resource", "list_webhooks", "register_webhook", "get_webhook", "update_webhook", "send_test_event",
+		"search_deliveries", "get_delivery", "explain_delivery", "retry_delivery", "list_events", "get_event", "publish_event",
+	}
+	if got := r.listedBy(adminKey, ""); !slices.Equal(got, want) {
+		t.Errorf("by default:\n%v\nwant\n%v", got, want)
+	}
+	if got := r.listedBy(adminKey, "?tools=all"); !slices.Equal(got, everyTool) {
+		t.Errorf("all: %v", got)
+	}
+	found := map[string]bool{}
+	for set, one := range map[string]string{
+		"deliveries": "explain_delivery", "webhooks": "register_webhook", "events": "publish_event", "access": "roll_keys", "gateway": "list_tunnels", "metering": "create_plan",
+	} {
+		names := r.listedBy(adminKey, "?tools="+set)
+		if !slices.Contains(names, one) || slices.Contains(names, "find_tools") || len(names) == len(everyTool) {
+			t.Errorf("%s: %v", set, names)
+		}
+		for _, name := range names {
+			found[name] = true
+		}
+	}
+	for _, name := range everyTool {
+		if !found[name] {
+			t.Errorf("%s is in no toolset", name)
+		}
+	}
+	if got := r.listedBy(adminKey, "?tools=events,deliveries"); !slices.Contains(got, "publish_event") || !slices.Contains(got, "search_deliveries") || slices.Contains(got, "register_webhook") {
+		t.Errorf("two toolsets: %v", got)
+	}
+	if a := r.send(http.MethodPost, "/mcp?tools=nonsense", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}`); a.status != http.StatusBadRequest || !strings.Contains(string(a.body), `"metering"`) {
+		t.Errorf("no toolset: %d %s", a.status, a.body)
+	}
+}
+
+// What is called by call_tool is called: with the same rights, records and refusals.
+func TestFindAndCall(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, sqliteURL(t))
+	second := r.secondAccount("second")
+	direct := func(key, name string, args arguments) rpc {
+		var out rpc
+		message, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": "1", "method": "tools/call", "params": map[string]any{"name": name, "arguments": args}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.send(http.MethodPost, "/mcp", string(message), as(key)).into(&out)
+		return out
+	}
+	found := fmt.Sprint(direct(adminKey, "find_tools", arguments{"query": "create a bucket of consumers", "limit": 3}).Result["content"])
+	if !strings.Contains(found, `"name":"create_bucket"`) || !strings.Contains(found, `"inputSchema"`) {
+		t.Errorf("found: %s", found)
+	}
+	if names := fmt.Sprint(direct(adminKey, "find_tools", arguments{"toolset": "metering"}).Result["content"]); !strings.Contains(names, `"create_plan"`) || strings.Contains(names, `"roll_keys"`) {
+		t.Errorf("a toolset: %s", names)
+	}
+	made := direct(adminKey, "call_tool", arguments{"name": "create_bucket", "arguments": arguments{"accountName": "default", "body": arguments{"name": "by-name"}}})
+	if made.Error != nil || made.Result["isError"] == true {
+		t.Fatalf("called by name: %+v", made)
+	}
+	if actions := fmt.Sprint(r.do(http.MethodGet, "/v1/accounts/default/audit-logs", "").want(200).items("data")); !strings.Contains(actions, "create-bucket") {
+		t.Errorf("audit log: %s", actions)
+	}
+	_, reader := r.holder(r.bucket("ai-clients"), "reader", domain.ScopeMCP, domain.ScopeEventsRead)
+	for _, key := range []string{adminKey, second, reader} {
+		for name, args := range map[string]arguments{
+			"get_bucket": {"accountName": "default", "bucketName": "by-name"}, "list_events": {}, "no_such_tool": {}, "create_bucket": {"accountName": 7},
+		} {
+			want, got := direct(key, name, args), direct(key, "call_tool", arguments{"name": name, "arguments": args})
+			if diff := cmp.Diff(withoutIDs(want), withoutIDs(got)); diff != "" {
+				t.Errorf("%s (-directly +by name):\n%s", name, diff)
+			}
+		}
+	}
+	if found := fmt.Sprint(direct(reader, "find_tools", arguments{"query": "bucket"}).Result["content"]); strings.Contains(found, "create_bucket") {
+		t.Errorf("what a key may not use is found: %s", found)
+	}
+	// A client that knows no resources reads them.
+	if list := fmt.Sprint(direct(adminKey, "read_resource", arguments{}).Result["content"]); !strings.Contains(list, "waybill://receivers (text/markdown): ") {
+		t.Errorf("resources: %s", list)
+	}
+	if page := fmt.Sprint(direct(reader, "read_resource", arguments{"uri": "waybill://openapi", "offset": 100}).Result["content"]); !strings.Contains(page, "Go on with offset 87600.") {
+		t.Errorf("a long resource ends with %.300s", page[max(0, len(page)-300):])
+	}
+}
+
+var requestIDs = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}`)
+
+// withoutIDs is an answer as text, but for the ids of requests.
+func withoutIDs(out rpc) string {
+	text, _ := json.Marshal(out)
+	return requestIDs.ReplaceAllString(string(text), "ID")
 }

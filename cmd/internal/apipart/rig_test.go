@@ -40,7 +40,7 @@ import (
 var shared *storetest.Templates // initdb takes seconds: one for all tests
 
 func TestMain(m *testing.M) {
-	cluster, err := pgtest.Start(context.Background(), "", "fsync=off", "max_connections=300")
+	cluster, err := pgtest.Start(context.Background(), "", pgtest.Disposable("max_connections=300")...)
 	if err != nil {
 		panic(err) // a test that can't run fails
 	}
@@ -88,6 +88,8 @@ type rig struct {
 	database string
 	store    *store.Store
 	url      string
+	server   *httptest.Server
+	service  *api.Service
 	logs     *logBuffer
 	registry *prometheus.Registry
 	api      func(*api.Options)           // changes what it is made of; nil: nothing
@@ -158,7 +160,7 @@ func (r *rig) start() {
 	go func() { ended <- service.Run(ctx) }()
 	go func() { ended <- routes.Run(ctx) }()
 	server := httptest.NewServer(service.Handler())
-	r.url = server.URL
+	r.url, r.server, r.service = server.URL, server, service
 	t.Cleanup(func() {
 		server.Close()
 		cancel()

@@ -43,8 +43,9 @@ type Options struct {
 	InProcess nats.InProcessConnProvider
 	// Migrate applies pending migrations instead of refusing to start.
 	Migrate bool
-	// Listening are servers of the process besides those that Open makes.
-	Listening []*Server
+	// Listening returns the servers of the process besides those that Open makes, at each moment; nil: there
+	// are none.
+	Listening func() []*Server
 }
 
 // Handles are the connections and objects that the services work with. Each is opened once.
@@ -225,7 +226,11 @@ func prepare(ctx context.Context, s *store.Store, o Options) error {
 // host:port: the addresses of all its parts, the bus and the database.
 func (h *Handles) Own() []string {
 	var own []string
-	for _, s := range append(h.servers(), h.Listening...) {
+	servers := h.servers()
+	if h.Listening != nil {
+		servers = append(servers, h.Listening()...)
+	}
+	for _, s := range servers {
 		own = append(own, s.listener.Addr().String())
 	}
 	return append(append(append(own, h.ops.listener.Addr().String()), h.Bus.Addresses()...), h.Store.Addresses()...)

@@ -80,7 +80,11 @@ func (s Service) run(load func() (settings.Settings, error), stderr io.Writer) e
 	p := NewProcess(log)
 	h, err := Open(ctx, p, Options{Settings: set, Name: s.Name, Version: s.Version, Logger: log})
 	if err != nil {
-		return p.Abandon(err)
+		if err = p.Abandon(err); ctx.Err() != nil && errors.Is(err, context.Canceled) {
+			log.Info("stopped before it was started", "service", s.Name)
+			return nil
+		}
+		return err
 	}
 	handler, err := s.Add(p, h)
 	if err != nil {
@@ -133,7 +137,12 @@ func BindSettingsOf(flags *pflag.FlagSet, role settings.Role) func(settings.Role
 			}
 			sources = append(sources, file)
 		}
-		return settings.Load(role, sources...)
+		set, err := settings.Load(role, sources...)
+		switch role {
+		case settings.Dev, settings.API, settings.Dispatcher, settings.Gateway:
+			err = errors.Join(settings.Unknown(os.Environ()), err)
+		}
+		return set, err
 	}
 }
 

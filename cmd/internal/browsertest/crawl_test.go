@@ -172,9 +172,21 @@ func (c *crawl) accessible(kind, path string) {
 			c.Errorf("%s (%s) is %d px wider than a window of %d px", kind, path, over, look.width)
 		}
 	}
+	for _, width := range []int64{1440, 1200, 1024} {
+		c.size(width)
+		for _, found := range must[[]string](c.tab, denseFaults) {
+			c.Errorf("%s (%s), %d px: %s", kind, path, width, found)
+		}
+	}
 	c.colours("light")
 	c.size(wide)
 }
+
+// denseFaults finds rows of dense lists that are more than a line of 36 px, and such lists that must be moved sideways.
+const denseFaults = `[...document.querySelectorAll("table.dense")].flatMap((table) => [
+	...[...table.tBodies[0].rows].filter((row) => row.getBoundingClientRect().height > 36).slice(0, 3).map((row) => "a row of " + row.getBoundingClientRect().height + " px: " + row.innerText),
+	...(table.parentElement.scrollWidth > table.parentElement.clientWidth ? ["the list is " + (table.parentElement.scrollWidth - table.parentElement.clientWidth) + " px too wide"] : []),
+])`
 
 var asset = regexp.MustCompile(`(?:src|href)="(/console/assets/[^"]+)"`)
 

@@ -49,7 +49,8 @@ func New(access Access) (*Client, error) {
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, errors.New("the installation's URL must be like http://127.0.0.1:8080")
 	}
-	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: connections, IdleConnTimeout: time.Minute}
+	transport := NewTransport()
+	transport.MaxIdleConnsPerHost = connections
 	return &Client{
 		Access: access, base: strings.TrimSuffix(access.URL, "/"),
 		http: &http.Client{

@@ -95,6 +95,15 @@ func (c *Client) Deployment(ctx context.Context, name string) (Deployment, error
 	return d, err
 }
 
+// Builds lists the builds of a deployment that are kept.
+func (c *Client) Builds(ctx context.Context, deployment string) ([]BuildLine, error) {
+	var answer struct {
+		Data []BuildLine `json:"data"`
+	}
+	err := c.call(ctx, http.MethodGet, "/v1/deployments/"+url.PathEscape(deployment)+"/builds", nil, &answer)
+	return answer.Data, err
+}
+
 // Redeploy builds a deployment anew from the files of a build; empty: of the one that is served.
 func (c *Client) Redeploy(ctx context.Context, name, build string) (Accepted, error) {
 	body := []byte(`{}`)
@@ -119,9 +128,10 @@ const (
 
 // DeploymentStatus says what became of an upload or a redeployment.
 type DeploymentStatus struct {
-	Status string `json:"status"`
-	URL    string `json:"url"`
-	Steps  map[string]struct {
+	Status   string `json:"status"`
+	URL      string `json:"url"`
+	LocalURL string `json:"localUrl"` // of `waybill dev` alone
+	Steps    map[string]struct {
 		Status string `json:"status"`
 	} `json:"steps"`
 	Result struct {

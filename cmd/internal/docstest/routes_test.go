@@ -1,6 +1,7 @@
 package docstest_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,6 +19,7 @@ func TestRouteFilesOfPages(t *testing.T) {
 	checked := 0
 	for _, page := range pages(t) {
 		dir, n := t.TempDir(), 0
+		var policies []json.RawMessage
 		for _, b := range blocks(t, page) {
 			name := ""
 			switch {
@@ -26,7 +28,11 @@ func TestRouteFilesOfPages(t *testing.T) {
 				n++
 				name = fmt.Sprintf("%d.oas.json", n)
 			case strings.Contains(b.text, `"policyType"`):
-				name = "policies.json"
+				var file struct{ Policies []json.RawMessage }
+				if err := json.Unmarshal([]byte(b.text), &file); err != nil {
+					t.Errorf("%s: %v", page, err)
+				}
+				policies = append(policies, file.Policies...)
 			}
 			if name == "" {
 				continue
@@ -37,6 +43,13 @@ func TestRouteFilesOfPages(t *testing.T) {
 		}
 		if n == 0 {
 			continue
+		}
+		file, err := json.Marshal(map[string]any{"policies": policies})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "policies.json"), file, 0o600); err != nil {
+			t.Fatal(err)
 		}
 		checked++
 		routes, faults, err := apipart.CheckRoutes(gateway.RoutesOptions{Dir: dir, Egress: &egress.Policy{}})

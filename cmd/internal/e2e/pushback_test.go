@@ -44,7 +44,7 @@ func (o *offer) ids() (ids []string) {
 	return ids
 }
 
-// busy tells whether it was refused because too many events waited. Its events are not accepted then.
+// busy reports whether the offer was refused because too many events waited. Its events are not accepted then.
 func (o *offer) busy() bool {
 	return o.answer.Status == http.StatusServiceUnavailable && strings.Contains(string(o.answer.Body), "More events wait")
 }
@@ -81,7 +81,7 @@ func (o *offers) add(n int) {
 	})
 }
 
-// any tells whether one that has ended is as asked.
+// any reports whether one that has ended is as asked.
 func (o *offers) any(is func(*offer) bool) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

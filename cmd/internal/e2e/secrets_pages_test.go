@@ -160,7 +160,7 @@ func (v *vault) models(hook string) {
 		if err != nil {
 			v.Fatal(err)
 		}
-		a := v.outside(http.MethodPost, "/mcp", string(body), http.Header{"Authorization": {"Bearer " + v.stack.Key}, "Content-Type": {"application/json"}})
+		a := v.outside(http.MethodPost, "/mcp?tools=all", string(body), http.Header{"Authorization": {"Bearer " + v.stack.Key}, "Content-Type": {"application/json"}})
 		v.note(a)
 		var out struct{ Result map[string]json.RawMessage }
 		if err := json.Unmarshal(a.Body, &out); err != nil {
@@ -198,7 +198,7 @@ func (v *vault) models(hook string) {
 	if answered < 15 {
 		v.Errorf("only %d tools answered", answered)
 	}
-	for _, uri := range []string{"waybill://openapi", "waybill://asyncapi", "waybill://events", "waybill://receivers"} {
+	for _, uri := range []string{"waybill://openapi", "waybill://asyncapi", "waybill://events", "waybill://receivers", "waybill://deliveries", "waybill://problems"} {
 		ask("resources/read", map[string]any{"uri": uri})
 	}
 	ask("prompts/get", map[string]any{"name": "why_not_delivered", "arguments": map[string]string{"webhookId": hook}})

@@ -110,11 +110,10 @@ func fillPostgres(ctx context.Context, c *pgtest.Cluster, name string, s size, n
 
 // settings of the server: its counts are exact, and nothing runs by itself.
 func settings() []string {
-	return []string{
-		"fsync=off", "full_page_writes=off", "wal_level=minimal", "max_wal_senders=0", "max_wal_size=1GB", "autovacuum=off",
-		"shared_buffers=256MB", "maintenance_work_mem=256MB", "max_connections=300",
+	return pgtest.Disposable(
+		"max_wal_size=1GB", "autovacuum=off", "shared_buffers=256MB", "maintenance_work_mem=256MB", "max_connections=300",
 		"shared_preload_libraries=pg_stat_statements", "pg_stat_statements.track_utility=on", "pg_stat_statements.max=20000",
-	}
+	)
 }
 
 // filled are the databases of this process: they take most of its time, and tests share them.

@@ -23,9 +23,10 @@ var laws = []law{
 	// What a process reads once.
 	on(`FROM webhooks WHERE (NOT deleted|version > \?)( ORDER BY .*)?$`, 0, "n webhooks, which a dispatcher reads once, at its start"),
 	on(`FROM webhook_health( WHERE updated_at >= \?)?$`, 0, "n webhooks, which a dispatcher reads once, at its start; then what changed in the last seconds"),
-	on(`FROM jobs AS j CROSS JOIN job_deliveries AS jd WHERE \(jd.job_id = j.id AND j.cancelled .* LIMIT`, 80_000, "a page of 1,000 of what cancelled jobs have left, which a dispatcher reads at its start"),
 	on(`FROM gateway_sources WHERE size > 0$`, 0, "n archives, which the leading API counts once an hour, for a gauge"),
-	on(`FROM gateway_sources WHERE account = @ AND size > 0$`, 0, "the archives of an account, at most 200,000, at an upload"),
+	on(`FROM gateway_sources WHERE account = @ AND size > 0$`, 0, "the archives of an account, at most 200,000, until its first change of them makes its row in account_counts"),
+	on(`^INSERT INTO account_counts`, 0, "what an account has of a kind, once, with the first change of it"),
+	on(`^UPDATE account_counts SET n = \(`, 0, "what an account has of a kind, once a week"),
 	on(`FROM webhook_circuits WHERE failures > @`, 0, "the webhooks that fail, which a dispatcher reads once, at its start"),
 	on(`FROM accounts ORDER BY created_at, seq LIMIT`, 20_000, "a page of 1,000 accounts; the small database has ten"),
 	on(`FROM gateway_(deployments|tunnels|client_cas)( WHERE (removed_at IS NULL|version > \?).*)?$`, 0, "n of what is served, which a gateway reads once, at its start; then what changed"),
@@ -70,6 +71,11 @@ var laws = []law{
 	on(`^SELECT (h.hour, |coalesce\(k.name, h.consumer_id\), )?CAST\(coalesce\(sum\(h.count\), @\) AS bigint\) FROM meter_hours`, 0, "the exact sum of a meter over the hours asked for: a row for each consumer and hour"),
 	on(`FROM gateway_calls WHERE deployment = \? AND step = \? AND start >= \? ORDER BY start, consumer, status LIMIT @$`, 400_000, "the calls of the time asked for, at most 20,001 rows"),
 	on(`^WITH RECURSIVE w \(id\) AS \( SELECT min\(webhook_id\) FROM rollups WHERE account = \?`, 0, "goes from webhook to webhook of an account, at most 10,000 (domain.MaxWebhooks), 120 steps each"),
+	on(`^SELECT w.id, \(SELECT count\(\*\) FROM \(SELECT @ AS one FROM deliveries d WHERE d.webhook_id = w.id AND`, 0, "counts what waits for a webhook up to 100,000 (pipeline.MostCounted), in lists up to 1,000 of each (CountedInLists), then stops"),
+	on(`^SELECT asked.webhook_id, count\(\*\) AS n FROM \(SELECT r.webhook_id FROM requests r WHERE`, 0, "counts the open requests of a webhook up to 100,000 (pipeline.MostCounted), in lists up to 1,000 for each (CountedInLists), then stops"),
+	on(`FROM webhooks WHERE \(account = \? AND NOT deleted\) AND \(NOT active OR EXISTS`, 60_000, "the webhooks of an account, at most 10,000 (domain.MaxWebhooks), until the page of those in trouble is full"),
+	on(`FROM (rollups WHERE account = \? AND webhook_id IN \(SELECT value FROM json_each|unnest\(\?::text\[\]\) w \(id\) CROSS JOIN LATERAL \(SELECT .* FROM rollups )`, 20_000, "the counts of the listed webhooks by class, at most 100 at once on a page"),
+	on(`FROM webhook_circuits WHERE webhook_id IN \(…\)$`, 20_000, "the circuits of the listed webhooks"),
 	on(`^SELECT count\(\*\) FROM \(SELECT @ AS one FROM (deliveries|requests AS r) WHERE .* LIMIT @\) AS found$`, 0, "counts what waits for a webhook up to 100,000 (pipeline.MostCounted), then stops"),
 	on(`FROM \(SELECT d\.\* FROM deliveries AS d WHERE .* ORDER BY d.id DESC LIMIT @\) AS d WHERE`, 300_000, "a list looks through 4,000 deliveries at most (maxLooked), then gives a cursor"),
 	on(`^SELECT d.id FROM deliveries AS d WHERE .* ORDER BY d.id DESC LIMIT @ OFFSET @$`, 40_000, "the end of the 4,000 deliveries that a list looks through (maxLooked)"),
@@ -79,12 +85,14 @@ var laws = []law{
 	on(`^INSERT INTO (requests|job_deliveries) .* SELECT .* FROM deliveries d (JOIN|WHERE)`, 150_000, "a page of a job"),
 	on(`^SELECT d.id FROM deliveries AS d WHERE .* d.updated_at <= \?( AND d.id <= \?)? ORDER BY d.id LIMIT @$`, 100_000, "a page of a job, which looks through at most 4,000 deliveries (maxLooked)"),
 	on(`^UPDATE webhooks SET version=\? WHERE account = \? AND signing <> \? AND NOT deleted$`, 60_000, "the webhooks of an account, at most 10,000 (domain.MaxWebhooks), all of which must hear of its new key"),
-	on(`^DELETE FROM key_buckets WHERE`, 0, "what a bucket has goes with it"),
+	on(`^DELETE FROM key_(buckets|consumers) WHERE`, 0, "what a bucket or a consumer has goes with it"),
+	on(`^SELECT \(SELECT count\(\*\) FROM key_consumers c WHERE`, 0, "what goes with a bucket or a consumer is counted before"),
 	on(`^DELETE FROM webhook_cursors WHERE webhook_id = \?$`, 2_000, "the cursors of a webhook, at most 100"),
 	on(`FROM features f LEFT JOIN meters m .* WHERE f.bucket_id (= ANY|IN )\(`, 10_000, "the features of a bucket, or Postgres reads a small table whole"),
 
 	// What ends soon.
 	on(`^SELECT count\(\*\) AS n, min\(\w+\) AS soonest FROM \(SELECT (k\.)?expires_at .* LIMIT \?\) AS ends$`, 20_000, "counts what ends within 14 days up to 1,000 of a kind (domain.MaxExpiring), then stops"),
+	on(`^SELECT count\(\*\) AS n, min\(notice_at\) AS soonest FROM `, 20_000, "counts the hostnames that are to pass, up to 1,000 (domain.MaxExpiring), then stops"),
 	on(`^SELECT count\(\*\) AS n, min\(at\) AS soonest FROM \(SELECT [wh]\..* LIMIT \?\) AS ends$`, 60_000, "counts what ends within 14 days up to 1,000 of a kind (domain.MaxExpiring), then stops"),
 	on(`^SELECT COUNT\(\*\) AS n, MIN\(not_after\) AS soonest FROM .* LIMIT \?\) AS uploaded .* LIMIT \?\) AS given`, 400_000, "counts what ends within 14 days up to 1,000 of two kinds (domain.MaxExpiring), then stops"),
 	on(`FROM webhook.* \w\.(auth_expires_at|previous_secret_expires_at|certificate_expires_at) LIMIT @$`, 60_000, "what of an account ends within 14 days, the soonest 1,000"),
@@ -115,7 +123,7 @@ var beside = []law{
 	on(`^DELETE FROM key_buckets WHERE`, 0, "what a bucket has goes with it: the 90th has nothing in the small database"),
 }
 
-// allows tells whether one of the laws lets one call of a statement do so much on the large database.
+// allows reports whether one of the laws lets one call of a statement do so much on the large database.
 func allows(laws []law, text string, each int64) bool {
 	for i := range laws {
 		if laws[i].of.MatchString(text) {

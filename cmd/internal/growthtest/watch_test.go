@@ -30,7 +30,7 @@ func newWatch(t *testing.T, dialect string) *watch {
 	return w
 }
 
-// grew tells whether the work is more than the size allows for.
+// grew reports whether the work is more than the size allows for.
 func (w *watch) grew(few, many int64) bool {
 	return float64(many) > mostGrowth*float64(few)+float64(w.slack)
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -18,58 +19,6 @@ import (
 
 const project = "waybill.dev/"
 
-// shared are the packages that services may build on. Each has one job that two
-// modules need; a new one needs a line in docs/decisions/0004-shared-packages.md too.
-var shared = []string{
-	"again",                             // what is tried until it succeeds
-	"apikey",                            // the key that a request carries, and who holds it
-	"authenticator",                     // who holds the API key of a request
-	"body",                              // bodies of requests in memory: at a pace, within a bound
-	"body/bodytest",                     // clients that send slowly, for tests
-	"bus",                               // NATS: streams, consumers, subjects
-	"bus/bustest",                       // a nats-server inside a test
-	"certificate",                       // certificates of authorities and clients: the api checks, gateways verify
-	"certificate/certificatetest",       // authorities and clients, for tests
-	"domain",                            // events, webhooks, deliveries and their rules
-	"edge",                              // who is at the other end of a request
-	"egress",                            // where callbacks may go
-	"egress/hostile",                    // receivers that misbehave, for tests
-	"envelope",                          // events as they are published: decoding and checking
-	"filter",                            // which events a webhook wants: the api checks and tries it, dispatchers go by it
-	"input",                             // strict reading of JSON objects and queries
-	"jsonscan",                          // the scanner under every reader of JSON that others write
-	"jsonscan/attack",                   // JSON that is made to cost much, for tests
-	"look",                              // what the pages look like: the style sheet and their elements
-	"news",                              // what changed in an account, for who watches
-	"packed",                            // values in few bytes: records, transcripts, counts
-	"pgtest",                            // a throwaway Postgres cluster for tests
-	"problem",                           // the one form of an error over HTTP
-	"receiverauth",                      // how callbacks are authenticated at their receiver
-	"receiverauth/receiverauthtest",     // certificates, for tests
-	"requestid",                         // the name of a request
-	"seal",                              // encryption at rest
-	"signal",                            // what wakes a goroutine
-	"signature",                         // Standard Webhooks
-	"store",                             // the engine beneath the tables, on Postgres and SQLite
-	"store/accounts",                    // whose accounts there are
-	"store/auditlog",                    // the audit log
-	"store/clientcas",                   // CA certificates: the api writes, gateways verify by them
-	"store/deployments",                 // the tables of what gateways serve
-	"store/deployments/deploymentstest", // deployments as a build leaves them, for tests
-	"store/domains",                     // the tables of custom domains and their certificates
-	"store/keyholders",                  // who holds an API key, read from the tables of the api
-	"store/metering",                    // what consumers use and may use: the api writes, gateways and the record stage count
-	"store/pipeline",                    // the tables of an event's way
-	"store/pipeline/pipelinetest",       // what suites over these tables begin with
-	"store/recorder",                    // what dispatchers write into them
-	"store/rollup",                      // the counts behind statistics
-	"store/storetest",                   // the frame of the suites
-	"store/traffic",                     // counts and logs of what gateways answered
-	"store/tunnels",                     // the tables of tunnels: the api configures, gateways connect
-	"transcript",                        // what an attempt sent and what came back
-	"tunnel",                            // what gateways and the agents of tunnels agree upon
-}
-
 // families are the packages that have tables, or write into another one's: a package that
 // needs a table of its own is added here by its name, and by nothing shorter. What SQL there
 // is stands in them and in the engine.
@@ -77,6 +26,7 @@ var families = []string{
 	"waybill.dev/shared/store/accounts",              // both services ask whose accounts there are
 	"waybill.dev/shared/store/auditlog",              // families of api and shared write entries
 	"waybill.dev/shared/store/clientcas",             // the api writes, gateways read
+	"waybill.dev/shared/store/counts",                // the families whose rows it counts write it
 	"waybill.dev/shared/store/deployments",           // the api asks for builds, gateways make them
 	"waybill.dev/shared/store/domains",               // the api says whose a hostname is, gateways keep certificates
 	"waybill.dev/shared/store/keyholders",            // api and gateway read who holds a key
@@ -97,6 +47,7 @@ var testSupport = []string{
 	"waybill.dev/shared/certificate/certificatetest",
 	"waybill.dev/shared/egress/hostile",
 	"waybill.dev/shared/jsonscan/attack",
+	"waybill.dev/shared/jwt/jwttest",
 	"waybill.dev/shared/pgtest",
 	"waybill.dev/shared/receiverauth/receiverauthtest",
 	"waybill.dev/shared/store/storetest",
@@ -154,13 +105,15 @@ var rules = []struct {
 	{"github.com/nats-io/nats-server", []string{"waybill.dev/cmd/waybill", "waybill.dev/cmd/internal"}, true, "only the all-in-one binary and tests carry a server"},
 	{"github.com/cenkalti/backoff", []string{"waybill.dev/shared/again", "waybill.dev/services", "waybill.dev/cmd"}, true, "waits inside a process; deliveries wait in schedules on the bus"},
 	{"code.dny.dev/ssrf", []string{"waybill.dev/shared/egress"}, false, "one package decides where callbacks may go"},
-	{"github.com/go-json-experiment/json", []string{"waybill.dev/shared/jsonscan", "waybill.dev/shared/problem", "waybill.dev/services/api", "waybill.dev/services/gateway"}, false, "strict decoding of what comes from outside"},
+	{"github.com/go-json-experiment/json", []string{"waybill.dev/shared/jsonscan", "waybill.dev/shared/jwt", "waybill.dev/shared/problem", "waybill.dev/services/api", "waybill.dev/services/gateway"}, false, "strict decoding of what comes from outside"},
 	{"github.com/spf13/", []string{"waybill.dev/cmd"}, false, "flags are read in cmd; services get Options"},
 	{"go.opentelemetry.io/otel/sdk", []string{"waybill.dev/cmd"}, true, "cmd sets telemetry up; others see the interfaces"},
 	{"go.opentelemetry.io/otel/exporters", []string{"waybill.dev/cmd"}, false, "likewise"},
 	{"github.com/swaggest/swgui", []string{"waybill.dev/services/api/internal/docsite"}, false, "the pages that show the API documents"},
+	{"github.com/go-jose/go-jose/v4", []string{"waybill.dev/shared/jwt"}, false, "signatures of access tokens"},
 	{"github.com/yuin/goldmark", []string{"waybill.dev/services/api/internal/docsite"}, false, "the guides are written in Markdown, and shown at /docs"},
 	{"waybill.dev/docs", []string{"waybill.dev/services/api"}, false, "the api shows the guides; nobody else carries them"},
+	{"waybill.dev/config", []string{"waybill.dev/services/gateway"}, false, "gateways serve the routes that come with Waybill; nobody else carries them"},
 	{"github.com/goccy/go-yaml", []string{"waybill.dev/services/api/internal/spec/source"}, false, "the API documents are written in YAML and served as JSON"},
 	{"github.com/santhosh-tekuri/jsonschema", []string{"waybill.dev/services/gateway/internal/jsonschema"}, true, "one package checks JSON against schemas; tests hold answers to the OpenAPI document"},
 	{"github.com/modelcontextprotocol/go-sdk", []string{"waybill.dev/services/gateway/internal/mcpserver", "waybill.dev/cmd/waybill/internal/inspect"}, true, "one package serves MCP, and one command asks other servers"},
@@ -242,25 +195,91 @@ func TestDomainStandsAlone(t *testing.T) {
 	}
 }
 
+// The table of decision 0004 has each package of shared, and the services whose code leads to it: two
+// at least, or one and tests of another module.
 func TestSharedPackages(t *testing.T) {
 	t.Parallel()
-	var got []string
-	for _, p := range workspace(t) {
-		if name, ok := strings.CutPrefix(p.ImportPath, project+"shared/"); ok && !strings.Contains(name, "internal/") {
-			got = append(got, name)
+	packages := workspace(t)
+	table := sharedTable(t)
+	for _, p := range packages {
+		name, ok := strings.CutPrefix(p.ImportPath, project+"shared/")
+		if !ok || strings.Contains(name, "internal/") || slices.Contains(testSupport, p.ImportPath) {
+			continue
 		}
-	}
-	slices.Sort(got)
-	if diff := cmp.Diff(shared, got); diff != "" {
-		t.Errorf("packages in shared (-listed +there):\n%s", diff)
-	}
-	for _, name := range got {
 		for _, word := range []string{"util", "common", "helper", "types", "models", "base", "misc"} {
 			if strings.Contains(name, word) {
 				t.Errorf("shared/%s: a package has a job, and is named after it", name)
 			}
 		}
+		var users []string
+		for _, service := range []string{"api", "dispatcher", "gateway"} {
+			if reaches(packages, project+"services/"+service, p.ImportPath) {
+				users = append(users, service)
+			}
+		}
+		elsewhere := func(of goPackage) bool {
+			return !within(project+"shared")(of.ImportPath) && !slices.ContainsFunc(users, func(service string) bool { return within(project + "services/" + service)(of.ImportPath) }) &&
+				slices.Contains(slices.Concat(of.Imports, of.TestImports, of.XTestImports), p.ImportPath)
+		}
+		if len(users) < 2 && !slices.ContainsFunc(packages, elsewhere) {
+			t.Errorf("shared/%s: %v alone needs it; it belongs there", name, users)
+		}
+		if services, ok := table[name]; !ok {
+			t.Errorf("shared/%s is not in the table of decision 0004", name)
+		} else if diff := cmp.Diff(users, slices.DeleteFunc(services, func(s string) bool { return s == "cmd" })); diff != "" {
+			t.Errorf("shared/%s: services (-by imports +in the table of decision 0004):\n%s", name, diff)
+		}
+		delete(table, name)
 	}
+	for name := range table {
+		t.Errorf("decision 0004 has shared/%s, which is not there, or is for tests", name)
+	}
+}
+
+// sharedTable reads the services of each package of shared from decision 0004.
+func sharedTable(t *testing.T) map[string][]string {
+	t.Helper()
+	text, err := os.ReadFile("../../../docs/decisions/0004-shared-packages.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := make(map[string][]string)
+	for line := range strings.Lines(string(text)) {
+		cells := strings.Split(line, "|")
+		if len(cells) != 6 || !strings.HasPrefix(cells[1], " `") {
+			continue
+		}
+		if strings.TrimSpace(cells[2]) == "" || strings.TrimSpace(cells[4]) == "" {
+			t.Errorf("decision 0004 does not say what%sis, or why it is shared", cells[1])
+		}
+		table[strings.Trim(cells[1], " `")] = strings.Split(strings.TrimSpace(cells[3]), ", ")
+	}
+	return table
+}
+
+// reaches reports whether the code of a module, without its tests, leads to a package.
+func reaches(packages []goPackage, module, path string) bool {
+	imports := make(map[string][]string)
+	var next []string
+	for _, p := range packages {
+		imports[p.ImportPath] = p.Imports
+		if within(module)(p.ImportPath) && !slices.Contains(testSupport, p.ImportPath) {
+			next = append(next, p.ImportPath)
+		}
+	}
+	seen := make(map[string]bool)
+	for len(next) > 0 {
+		at := next[0]
+		next = next[1:]
+		if at == path {
+			return true
+		}
+		if !seen[at] {
+			seen[at] = true
+			next = append(next, imports[at]...)
+		}
+	}
+	return false
 }
 
 // Every family is tried on both databases, in the frame that does so.
@@ -329,8 +348,8 @@ func workspace(t *testing.T) []goPackage {
 		t.Fatalf("list the modules: %v", reason(err))
 	}
 	dirs := strings.Fields(string(out))
-	if len(dirs) != 6 {
-		t.Fatalf("the workspace has %d modules, want 6: %v", len(dirs), dirs)
+	if len(dirs) != 7 {
+		t.Fatalf("the workspace has %d modules, want 7: %v", len(dirs), dirs)
 	}
 	all := make(map[string]goPackage)
 	for _, dir := range dirs {

@@ -33,6 +33,7 @@ const (
 	// With the least memory, the share of an account still has room for the routes of a plain deployment.
 	minTableMemory = 64 << 20
 	maxInFlight    = 100_000
+	maxOfAccount   = 1_000_000_000
 	minSourceBytes = 8 << 20 // one archive (domain.MaxArchive)
 	// leastDispatchMemory is the least that a dispatcher can do with.
 	leastDispatchMemory = 64 << 20
@@ -184,6 +185,15 @@ func (l *loader) prefixes(name string) []netip.Prefix {
 	return allow
 }
 
+// limits returns how many an account may have. The least is what an account needs to be made, and then a project.
+func (l *loader) limits() domain.Limits {
+	return domain.Limits{
+		Projects: int64(l.integer(MaxProjects, 1, maxOfAccount)), Buckets: int64(l.integer(MaxBuckets, 4, maxOfAccount)),
+		Consumers: int64(l.integer(MaxConsumers, 1, maxOfAccount)), Keys: int64(l.integer(MaxKeys, 1, maxOfAccount)),
+		Managers: int64(l.integer(MaxManagers, 1, maxOfAccount)), Variables: int64(l.integer(MaxVariables, 1, maxOfAccount)),
+	}
+}
+
 func (l *loader) boolean(name string) bool {
 	text := l.text(name)
 	if text == "" {
@@ -319,7 +329,7 @@ func (l *loader) httpURL(name, example string) string {
 // maxDomain leaves room for the name of a deployment.
 const maxDomain = 253 - 64
 
-// validDomain tells whether names of deployments fit below a name, which is in lower case. Its
+// validDomain reports whether names of deployments fit below a name, which is in lower case. Its
 // last label begins with a letter: so it is no IP address.
 func validDomain(name string) bool {
 	labels := strings.Split(name, ".")

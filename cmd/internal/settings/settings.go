@@ -55,6 +55,7 @@ type Settings struct {
 	OpsHosts       []string // in lower case
 	GatewayDomain  string   // in lower case
 	SourceBytes    int64
+	Limits         domain.Limits
 	GatewayURL     string // scheme, domain and port; empty: it is not known
 	OIDCIssuer     string // empty: nobody signs in so
 	OIDCClientID   string
@@ -135,6 +136,7 @@ func Load(role Role, sources ...Source) (Settings, error) {
 		GatewayDomain:  l.domain(GatewayDomain),
 		GatewayURL:     l.gatewayURL(),
 		SourceBytes:    l.size(SourceBytes, minSourceBytes),
+		Limits:         l.limits(),
 		OIDCIssuer:     l.httpURL(OIDCIssuer, "https://id.example.com"),
 		OIDCClientID:   l.text(OIDCClientID),
 		OIDCSecret:     domain.Secret(l.text(OIDCClientSecret)),

@@ -57,6 +57,13 @@ const (
 	GatewayURL    = "WAYBILL_GATEWAY_URL"
 	SourceBytes   = "WAYBILL_SOURCES_BYTES"
 
+	MaxProjects  = "WAYBILL_MAX_PROJECTS"
+	MaxBuckets   = "WAYBILL_MAX_BUCKETS"
+	MaxConsumers = "WAYBILL_MAX_CONSUMERS"
+	MaxKeys      = "WAYBILL_MAX_KEYS"
+	MaxManagers  = "WAYBILL_MAX_MANAGERS"
+	MaxVariables = "WAYBILL_MAX_VARIABLES"
+
 	DomainVerification = "WAYBILL_DOMAIN_VERIFICATION"
 	ACMEDirectory      = "WAYBILL_ACME_DIRECTORY"
 	ACMEEmail          = "WAYBILL_ACME_EMAIL"
@@ -119,7 +126,7 @@ func Specs() []Spec {
 		},
 		{
 			Name: OpsAddr, Flag: "ops", Usage: "address of metrics and pprof", roles: servers,
-			defaults: map[Role]string{Dev: "127.0.0.1:9090", API: ":9090", Dispatcher: ":9091", Gateway: ":9092"},
+			defaults: map[Role]string{Dev: "127.0.0.1:9090", API: "127.0.0.1:9090", Dispatcher: "127.0.0.1:9091", Gateway: "127.0.0.1:9092"},
 		},
 		{
 			Name: ReceiverAddr, Flag: "receiver", Usage: "address of the built-in receiver; none: no receiver", roles: []Role{Dev, Receiver},
@@ -208,6 +215,12 @@ func deployments(apis []Role) []Spec {
 			roles: apis,
 		},
 		{Name: SourceBytes, Usage: "archives of routes that an account may keep in the database, such as 1GiB", roles: apis, defaults: same("1GiB", apis...)},
+		{Name: MaxProjects, Usage: "projects that an account may have", roles: apis, defaults: same("50000", apis...)},
+		{Name: MaxBuckets, Usage: "key buckets that an account may have", roles: apis, defaults: same("200000", apis...)},
+		{Name: MaxConsumers, Usage: "consumers that an account may have", roles: apis, defaults: same("2000000", apis...)},
+		{Name: MaxKeys, Usage: "API keys that an account may have, those that have ended too", roles: apis, defaults: same("5000000", apis...)},
+		{Name: MaxManagers, Usage: "managers that an account may have", roles: apis, defaults: same("100000", apis...)},
+		{Name: MaxVariables, Usage: "variables that an account may have; a branch has up to 100", roles: apis, defaults: same("100000", apis...)},
 		{
 			Name: DomainVerification, Usage: "how an account shows that a custom domain is its own: dns, by a TXT record, or none: who comes first has it", roles: apis,
 			defaults: map[Role]string{Dev: "none", API: "dns"},
@@ -215,8 +228,11 @@ func deployments(apis []Role) []Spec {
 		{Name: ACMEDirectory, Usage: "directory URL of the certificate authority that gives certificates for custom domains, by ACME; to set it is to agree to the authority's terms; without it, nobody is asked", roles: gateways},
 		{Name: ACMEEmail, Usage: "email address that the authority may write to", roles: gateways},
 		{Name: ACMECA, Usage: "file of the certificates by which the authority's own address is trusted, PEM; without it, those of the system", roles: gateways},
-		{Name: GatewayEgressAllow, Usage: "CIDRs of non-public addresses that back ends of deployments may have; none: no such address", roles: gateways, defaults: same("none", gateways...)},
-		{Name: GatewayTables, Usage: "how many deployments have their routes in memory; the one used least recently gives way", roles: gateways, defaults: same("1000", gateways...)},
+		{
+			Name: GatewayEgressAllow, Flag: "gateway-egress-allow", Usage: "CIDRs of non-public addresses that back ends of deployments may have; none: no such address", roles: gateways,
+			defaults: map[Role]string{Dev: "127.0.0.0/8,::1/128", Gateway: "none"},
+		},
+		{Name: GatewayTables, Usage: "how many deployments have their routes in memory; beyond that, those of the account that has most give way", roles: gateways, defaults: same("1000", gateways...)},
 		{
 			Name:  GatewayTableMemory,
 			Usage: "memory for the routes of deployments, such as 512MiB; those of one account may take a tenth of it, and the ones used least recently give way",
@@ -229,7 +245,7 @@ func deployments(apis []Role) []Spec {
 // signIn returns the settings of who signs people in to the console besides keys.
 func signIn(apis []Role) []Spec {
 	return []Spec{
-		{Name: OIDCIssuer, Usage: "OpenID Connect provider that signs managers in to the console, such as https://id.example.com; without it, keys alone do", roles: apis},
+		{Name: OIDCIssuer, Usage: "OpenID Connect provider that signs managers in to the console and whose access tokens /mcp takes, such as https://id.example.com; without it, keys alone do", roles: apis},
 		{Name: OIDCClientID, Usage: "the console's client id at that provider; the redirect URI there is /console/oidc/callback below the public URL", roles: apis},
 		{Name: OIDCClientSecret, Secret: true, Usage: "the console's client secret at that provider", roles: apis},
 	}

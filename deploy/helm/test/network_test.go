@@ -2,10 +2,13 @@ package chart_test
 
 import (
 	"net/netip"
+	"strconv"
 	"testing"
 
 	batch "k8s.io/api/batch/v1"
 	networking "k8s.io/api/networking/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 )
 
 const closed = `
@@ -126,4 +129,35 @@ func TestMigrate(t *testing.T) {
 	if account := job.Spec.Template.Spec.ServiceAccountName; account != "default" {
 		t.Errorf("the job has the service account %s, which is not there before an install", account)
 	}
+}
+
+// In a namespace that allows nothing by default the migrations reach the database on the first install:
+// their policy is made before them, on the same occasions.
+func TestMigrateBelowDefaultDeny(t *testing.T) {
+	t.Parallel()
+	list := must(t, closed)
+	job := get[*batch.Job](t, list, "Job hooks-waybill-migrate")
+	policy := get[*networking.NetworkPolicy](t, list, "NetworkPolicy hooks-waybill-migrate")
+	if hook := policy.Annotations["helm.sh/hook"]; hook != job.Annotations["helm.sh/hook"] {
+		t.Errorf("the policy is a hook for %q, the job for %q", hook, job.Annotations["helm.sh/hook"])
+	}
+	if before, then := weight(t, policy.Annotations), weight(t, job.Annotations); before >= then {
+		t.Errorf("the policy has weight %d, the job %d", before, then)
+	}
+	selector, err := meta.LabelSelectorAsSelector(&policy.Spec.PodSelector)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !selector.Matches(labels.Set(job.Spec.Template.Labels)) {
+		t.Errorf("the policy selects %s, the job's pods have %v", selector, job.Spec.Template.Labels)
+	}
+}
+
+func weight(t *testing.T, annotations map[string]string) int {
+	t.Helper()
+	n, err := strconv.Atoi(annotations["helm.sh/hook-weight"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }

@@ -173,7 +173,7 @@ func (c *Checker) Request(method, called string, body []byte) error {
 	return nil
 }
 
-// hasParameter tells whether an operation has a query parameter. One that is an object, as
+// hasParameter reports whether an operation has a query parameter. One that is an object, as
 // tags are, is written as its members; its schema says how those are named.
 func (c *Checker) hasParameter(operation map[string]any, name string) bool {
 	parameters, _ := operation["parameters"].([]any)

@@ -76,7 +76,10 @@ const (
 	ActionCreateDomain      = "create-custom-domain"
 	ActionUpdateDomain      = "update-custom-domain"
 	ActionDeleteDomain      = "delete-custom-domain"
-	ActionVerifyDomain      = "verify-custom-domain" // by hand, and when DNS was asked without being told to
+	ActionVerifyDomain      = "verify-custom-domain"  // by hand, and when DNS was asked without being told to
+	ActionContestDomain     = "contest-custom-domain" // in both accounts: the hostname is to pass from one to the other
+	ActionKeepDomain        = "keep-custom-domain"    // in both accounts: it is not to pass any more
+	ActionMoveDomain        = "move-custom-domain"    // in both accounts: it has passed
 	ActionPutCertificate    = "put-custom-domain-certificate"
 	ActionDeleteCertificate = "delete-custom-domain-certificate"
 
@@ -93,6 +96,31 @@ const (
 	ActionSetSubscription    = "set-subscription"
 	ActionDeleteSubscription = "delete-subscription"
 )
+
+// Actions returns every action, in the order above.
+func Actions() []string {
+	return []string{
+		ActionCreateAccount, ActionCreateAdminKey, ActionCreateProject, ActionCreateBucket, ActionUpdateBucket,
+		ActionDeleteBucket, ActionCreateConsumer, ActionUpdateConsumer, ActionDeleteConsumer, ActionCreateKey,
+		ActionCreateKeys, ActionUpdateKey, ActionDeleteKey, ActionRollKeys, ActionCreateManager,
+		ActionDeleteManager,
+		ActionAcceptInvitation, ActionDeclineInvitation,
+		ActionCreateWebhook, ActionUpdateWebhook, ActionDeleteWebhook, ActionRotateSecret, ActionTestWebhook,
+		ActionReplayWebhook, ActionRetryDelivery,
+		ActionSetCursor, ActionDeleteCursor,
+		ActionRotateSigningKeys,
+		ActionRetryDeliveries, ActionCancelJob,
+		ActionUpdateProject, ActionUploadSource, ActionUploadArchive, ActionRedeploy, ActionActivateBuild,
+		ActionDeleteDeployment, ActionCreateVariable, ActionUpdateVariable, ActionDeleteVariable,
+		ActionCreateTunnel, ActionRotateTunnelToken, ActionConfigureTunnel, ActionDeleteTunnel,
+		ActionCreateClientCA, ActionUpdateClientCA, ActionDeleteClientCA,
+		ActionCreateDomain, ActionUpdateDomain, ActionDeleteDomain, ActionVerifyDomain, ActionContestDomain,
+		ActionKeepDomain, ActionMoveDomain, ActionPutCertificate, ActionDeleteCertificate,
+		ActionCreateMeter, ActionUpdateMeter, ActionDeleteMeter, ActionCreateFeature, ActionArchiveFeature,
+		ActionCreatePlan, ActionUpdatePlan, ActionPublishPlan, ActionArchivePlan, ActionDeletePlan,
+		ActionSetSubscription, ActionDeleteSubscription,
+	}
+}
 
 // The types of what the actions are done to.
 const (

@@ -20,7 +20,7 @@ const activation = "activate"
 const maxMessage = 500
 
 // EndBuild ends a build, in one transaction with all that follows from it. A success is made
-// the active build, unless a later one is. A failure leaves what is active. It tells whether
+// the active build, unless a later one is. A failure leaves what is active. It reports whether
 // the build is active now, and fails with ErrClaimLost.
 func (d *Deployments) EndBuild(ctx context.Context, claim *Claim, result Result) (active bool, err error) {
 	err = d.db.Tx(ctx, func(tx *gorm.DB) error {

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"gorm.io/gorm"
 
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/counts"
 )
 
 // keptFailed is how long the archive of a build that has failed is kept. The next build of the
@@ -41,39 +44,58 @@ func (d *Deployments) count(ctx context.Context) error {
 	return err
 }
 
-// sourceBytes reads an index entry for each archive of the account: 200,000 at most, as there are
-// domain.MaxDeployments of domain.KeptBuilds.
-func sourceBytes(tx *gorm.DB, account string) (bytes int64, err error) {
-	err = tx.Raw("SELECT COALESCE(SUM(size), 0) FROM gateway_sources WHERE account = ? AND size > 0", account).Row().Scan(&bytes)
-	return bytes, err
+// SourceBytes returns how many bytes of archives an account keeps, and how many it may.
+func (d *Deployments) SourceBytes(ctx context.Context, account string) (kept, most int64, err error) {
+	kept, err = counts.Of(d.db.Reading(ctx), account, &d.sources)
+	return kept, d.sources.Most, store.Wrap("count archives", err)
 }
 
-// checkSources returns a SourcesError if the account keeps too many bytes. The transaction has stored the new archive
-// before, and is rolled back then. Requests at the same moment may pass the limit together.
-func (d *Deployments) checkSources(tx *gorm.DB, account string) error {
-	kept, err := sourceBytes(tx, account)
-	if err != nil {
-		return fmt.Errorf("count archives: %w", err)
+// countSources adds to what the account keeps. An error may be a SourcesError; the transaction, which has stored the new archive
+// before, is rolled back then.
+func (d *Deployments) countSources(tx *gorm.DB, account string, more int64) error {
+	err := counts.Add(tx, d.db.Now(), account, counts.Change{Kind: &d.sources, By: more})
+	if over, ok := errors.AsType[*domain.LimitError](err); ok {
+		return &SourcesError{over.Count, over.Most}
 	}
-	if kept > d.sources {
-		return &SourcesError{kept, d.sources}
-	}
-	return nil
+	return err
 }
 
-// dropFailedArchives removes the archives of a deployment whose builds have all failed. The archive that is built
+// keptRow is what is kept of an archive.
+type keptRow struct {
+	ID, Account string
+	Size        int64
+}
+
+// empty removes the archives of sources that the query locks, and returns what was kept of them.
+func (d *Deployments) empty(tx, query *gorm.DB) ([]keptRow, error) {
+	var rows []keptRow
+	err := d.db.Lock(query.Model(&sourceRow{}).Select("id, account, size"), store.LockChange).Scan(&rows).Error
+	if err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	ids := make([]string, len(rows))
+	for i := range rows {
+		ids[i] = rows[i].ID
+	}
+	return rows, tx.Exec("UPDATE gateway_sources SET archive = NULL, size = 0, failed_at = NULL WHERE id IN ?", ids).Error
+}
+
+// dropFailedArchives removes the archives of a deployment whose builds have all failed, and returns their bytes. The archive that is built
 // now stays.
-func dropFailedArchives(tx *gorm.DB, deployment, but string) error {
-	err := tx.Exec(`UPDATE gateway_sources SET archive = NULL, size = 0, failed_at = NULL WHERE id <> ? AND size > 0
+func (d *Deployments) dropFailedArchives(tx *gorm.DB, deployment, but string) (bytes int64, err error) {
+	rows, err := d.empty(tx, tx.Where(`id <> ? AND size > 0
 		AND id IN (SELECT source_id FROM gateway_builds WHERE deployment = ? AND status = 'ERROR')
-		AND NOT EXISTS (SELECT 1 FROM gateway_builds b WHERE b.source_id = gateway_sources.id AND b.status <> 'ERROR')`, but, deployment).Error
+		AND NOT EXISTS (SELECT 1 FROM gateway_builds b WHERE b.source_id = gateway_sources.id AND b.status <> 'ERROR')`, but, deployment))
 	if err == nil {
 		err = tx.Exec("UPDATE gateway_sources SET failed_at = NULL WHERE id = ? AND failed_at IS NOT NULL", but).Error
 	}
 	if err != nil {
-		return fmt.Errorf("drop archives of failed builds: %w", err)
+		return 0, fmt.Errorf("drop archives of failed builds: %w", err)
 	}
-	return nil
+	for _, row := range rows {
+		bytes += row.Size
+	}
+	return bytes, nil
 }
 
 // noteFailed notes when the archive of a build has failed, unless another build of it succeeded.
@@ -87,11 +109,30 @@ func (d *Deployments) noteFailed(tx *gorm.DB, deployment string, number int64) e
 	return nil
 }
 
-// purgeFailed empties sources whose last build failed long ago, a bounded number at a time.
+// purgeFailed empties sources whose last build failed long ago, some at a time until there are none.
 func (d *Deployments) purgeFailed(ctx context.Context, now time.Time) error {
-	const most = 500
-	return d.db.Tx(ctx, func(tx *gorm.DB) error {
-		return tx.Exec(`UPDATE gateway_sources SET archive = NULL, size = 0, failed_at = NULL
-			WHERE id IN (SELECT id FROM gateway_sources WHERE failed_at < ? ORDER BY failed_at LIMIT ?)`, store.InstantOf(now.Add(-keptFailed)), most).Error
-	})
+	const most = 100
+	for {
+		var rows []keptRow
+		err := d.db.Tx(ctx, func(tx *gorm.DB) error {
+			var err error
+			rows, err = d.empty(tx, tx.Where("failed_at < ?", store.InstantOf(now.Add(-keptFailed))).Order("failed_at").Limit(most))
+			if err != nil {
+				return err
+			}
+			freed := make(map[string]int64)
+			for _, row := range rows {
+				freed[row.Account] += row.Size
+			}
+			for _, account := range slices.Sorted(maps.Keys(freed)) {
+				if err := d.countSources(tx, account, -freed[account]); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil || len(rows) < most {
+			return err
+		}
+	}
 }

@@ -5,7 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
 	"waybill.dev/shared/store/deployments"
 )
 
@@ -22,6 +25,7 @@ func testFailedArchives(t *testing.T, b *claimBench) {
 	}
 	kept := func(what string, want string) {
 		t.Helper()
+		wantBytes(t, b.DB, what)
 		if n := b.value(t, "SELECT COUNT(*) FROM gateway_sources WHERE archive IS NOT NULL AND size > 0"); n != want {
 			t.Errorf("%s: %s archives are kept, want %s", what, n, want)
 		}
@@ -68,7 +72,7 @@ func testFailedArchives(t *testing.T, b *claimBench) {
 
 func testSourceBytes(t *testing.T, b *bench) {
 	b.project(t, account, project)
-	b.KeepSources(20)
+	b.Keep(20, 100)
 	upload := func(branch string) (domain.Build, error) {
 		return b.Upload(t.Context(), target(branch), []byte("seven b"), domain.ArchiveZip)
 	}
@@ -98,6 +102,69 @@ func testSourceBytes(t *testing.T, b *bench) {
 		t.Fatal(err)
 	}
 	if _, err := upload("feature/b"); err != nil {
+		t.Errorf("after one was deleted: %v", err)
+	}
+	if kept, most, err := b.SourceBytes(t.Context(), account); kept != 14 || most != 20 || err != nil {
+		t.Errorf("%d of %d bytes are kept: %v", kept, most, err)
+	}
+	if kept, _, err := b.SourceBytes(t.Context(), "globex"); kept != 0 || err != nil {
+		t.Errorf("another account keeps %d bytes: %v", kept, err)
+	}
+	wantBytes(t, b.DB, "refusals")
+}
+
+// wantBytes compares the counts of bytes with what is kept.
+func wantBytes(t *testing.T, db *store.Store, after string) {
+	t.Helper()
+	read := func(query string) (texts []string) {
+		if err := db.Reading(t.Context()).Raw(query).Scan(&texts).Error; err != nil {
+			t.Fatal(err)
+		}
+		return texts
+	}
+	const kept = "SELECT account || ' ' || SUM(size) FROM gateway_sources WHERE size > 0 GROUP BY account ORDER BY account"
+	const counted = "SELECT account || ' ' || n FROM account_counts WHERE kind = 'sources' AND n <> 0 ORDER BY account"
+	if diff := cmp.Diff(read(kept), read(counted)); diff != "" {
+		t.Errorf("bytes after %s (-kept +counted):\n%s", after, diff)
+	}
+}
+
+// testManyFailed has more archives of failed builds than are purged at a time.
+func testManyFailed(t *testing.T, b *bench) {
+	b.exec(t, `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1200)
+		INSERT INTO gateway_sources (id, account, project, branch, deployment, format, size, archive, created_at, created_by, created_key, uploaded_at, failed_at)
+		SELECT 's' || i, CASE WHEN i < 7 THEN 'globex' ELSE 'default' END, 'shop', 'main', 'd' || i, 'zip', 7, ?, ?, '', '', ?, ? FROM n`,
+		[]byte("archive"), b.DB.Moment(noon), b.DB.Moment(noon), b.DB.Moment(noon))
+	b.Clock.Advance(25 * time.Hour)
+	if err := b.Purge(t.Context(), b.Clock.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if n := b.count(t, "SELECT COUNT(*) FROM gateway_sources WHERE size > 0"); n != 0 {
+		t.Errorf("%d archives are kept after a day", n)
+	}
+	wantBytes(t, b.DB, "a purge")
+}
+
+func testAccountVariables(t *testing.T, b *bench) {
+	b.project(t, account, project)
+	b.Keep(1<<20, 2)
+	create := func(branch string) error {
+		_, err := b.CreateVariable(t.Context(), domain.Variable{Account: account, Project: project, Branch: branch, Name: "A"})
+		return err
+	}
+	for _, branch := range []string{"a", "b"} {
+		if err := create(branch); err != nil {
+			t.Fatal(err)
+		}
+	}
+	full, ok := errors.AsType[*domain.LimitError](create("c"))
+	if !ok || *full != (domain.LimitError{What: "variables", Setting: "WAYBILL_MAX_VARIABLES", Count: 3, Most: 2}) {
+		t.Errorf("a third variable: %+v", full)
+	}
+	if err := b.DeleteVariable(t.Context(), deployments.VariableRef{Account: account, Project: project, Branch: "a", Name: "A"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := create("c"); err != nil {
 		t.Errorf("after one was deleted: %v", err)
 	}
 }

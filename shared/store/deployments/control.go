@@ -98,7 +98,11 @@ func (d *Deployments) DeleteDeployment(ctx context.Context, account, name string
 		if err != nil {
 			return err
 		}
-		if err := dropBuilds(tx, "deployment = ?", row.Name); err != nil {
+		freed, err := dropBuilds(tx, "deployment = ?", row.Name)
+		if err != nil {
+			return err
+		}
+		if err := d.countSources(tx, account, -freed); err != nil {
 			return err
 		}
 		if err := d.audit.Note(ctx, tx, auditlog.ActionDeleteDeployment, account, deploymentResource(row.Name)); err != nil {

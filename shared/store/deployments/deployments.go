@@ -7,19 +7,23 @@ import (
 	"context"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"gorm.io/gorm"
 
+	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store"
 	"waybill.dev/shared/store/auditlog"
+	"waybill.dev/shared/store/counts"
 )
 
 // Deployments reads and writes the tables.
 type Deployments struct {
-	db      *store.Store
-	audit   *auditlog.Log
-	sources int64 // bytes of archives that an account may keep
-	kept    atomic.Int64
+	db    *store.Store
+	audit *auditlog.Log
+	kept  atomic.Int64
+
+	sources, variables counts.Kind // sources: bytes of archives
 }
 
 // DefaultSourceBytes is how many bytes of archives an account may keep.
@@ -27,11 +31,21 @@ const DefaultSourceBytes = 1 << 30
 
 // New returns the tables of an open database.
 func New(db *store.Store) *Deployments {
-	return &Deployments{db: db, audit: auditlog.New(db), sources: DefaultSourceBytes}
+	d := &Deployments{db: db, audit: auditlog.New(db)}
+	d.Keep(DefaultSourceBytes, domain.DefaultLimits().Variables)
+	return d
 }
 
-// KeepSources sets how many bytes of archives an account may keep. Call it before the first use.
-func (d *Deployments) KeepSources(bytes int64) { d.sources = bytes }
+// Keep sets how many bytes of archives, and how many variables, an account may keep. Call it before the first use.
+func (d *Deployments) Keep(sources, variables int64) {
+	d.sources = counts.Kind{Name: "sources", Most: sources, SQL: "SELECT COALESCE(SUM(size), 0) FROM gateway_sources WHERE account = ? AND size > 0"}
+	d.variables = counts.Kind{Name: "variables", Setting: "WAYBILL_MAX_VARIABLES", Most: variables, SQL: "SELECT count(*) FROM gateway_variables WHERE account = ?"}
+}
+
+// CountAgain counts anew what accounts keep, see counts.Again.
+func (d *Deployments) CountAgain(ctx context.Context, now time.Time) error {
+	return counts.Again(ctx, d.db, now, &d.sources, &d.variables)
+}
 
 // GatewayVersion returns the version of what gateways serve.
 func (d *Deployments) GatewayVersion(ctx context.Context) (int64, error) {

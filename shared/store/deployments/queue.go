@@ -98,16 +98,8 @@ func (d *Deployments) enqueue(ctx context.Context, tx *gorm.DB, action string, s
 	if err := tx.Create(&build).Error; err != nil {
 		return domain.Build{}, fmt.Errorf("insert build: %w", err)
 	}
-	if err := dropOldBuilds(tx, row); err != nil {
+	if err := d.keepSources(tx, row, source, action == auditlog.ActionUploadArchive); err != nil {
 		return domain.Build{}, err
-	}
-	if err := dropFailedArchives(tx, row.Name, source.ID); err != nil {
-		return domain.Build{}, err
-	}
-	if action == auditlog.ActionUploadArchive { // a redeployment keeps no more than before
-		if err := d.checkSources(tx, source.Account); err != nil {
-			return domain.Build{}, err
-		}
 	}
 	err = d.audit.Note(ctx, tx, action, row.Account, deploymentResource(row.Name), buildResource(id))
 	if err != nil {
@@ -124,7 +116,7 @@ func (d *Deployments) enqueue(ctx context.Context, tx *gorm.DB, action string, s
 	return build.domain()
 }
 
-// began notes that a build was added. It tells whether gateways may go on as they do: one that
+// began notes that a build was added. It reports whether gateways may go on as they do: one that
 // serves nothing answers otherwise while a build is under way.
 func (r *deploymentRow) began(kind domain.EnvironmentType, now time.Time) (seen bool) {
 	seen = r.Version > 0 && (r.ActiveBuild != "" || r.State == string(domain.DeploymentBuilding))
@@ -214,26 +206,49 @@ func (d *Deployments) takeFor(tx *gorm.DB, t Target, sub string, now time.Time) 
 	return made, nil
 }
 
+// keepSources removes the archives that go with the build of a source, and counts what is kept: its own archive,
+// too, if it was uploaded now.
+func (d *Deployments) keepSources(tx *gorm.DB, row deploymentRow, source sourceRow, uploaded bool) error {
+	old, err := dropOldBuilds(tx, row)
+	if err != nil {
+		return err
+	}
+	failed, err := d.dropFailedArchives(tx, row.Name, source.ID)
+	if err != nil {
+		return err
+	}
+	more := -old - failed
+	if uploaded {
+		more += source.Size
+	}
+	return d.countSources(tx, source.Account, more)
+}
+
 // dropOldBuilds removes the builds that are no longer kept, with the archives that no other
-// build is made of.
-func dropOldBuilds(tx *gorm.DB, row deploymentRow) error {
+// build is made of. It returns the bytes of these.
+func dropOldBuilds(tx *gorm.DB, row deploymentRow) (bytes int64, err error) {
 	return dropBuilds(tx, "deployment = ? AND number <= ? AND id <> ? AND status IN ('SUCCESS', 'ERROR')", row.Name, row.LastNumber-domain.KeptBuilds, row.ActiveBuild)
 }
 
-func dropBuilds(tx *gorm.DB, condition string, args ...any) error {
+func dropBuilds(tx *gorm.DB, condition string, args ...any) (bytes int64, err error) {
 	var sources []string
-	err := tx.Raw("DELETE FROM gateway_builds WHERE "+condition+" RETURNING source_id", args...).Scan(&sources).Error
+	err = tx.Raw("DELETE FROM gateway_builds WHERE "+condition+" RETURNING source_id", args...).Scan(&sources).Error
 	if err != nil {
-		return fmt.Errorf("delete builds: %w", err)
+		return 0, fmt.Errorf("delete builds: %w", err)
 	}
 	if len(sources) == 0 {
-		return nil
+		return 0, nil
 	}
-	err = tx.Where("id IN ? AND NOT EXISTS (SELECT 1 FROM gateway_builds b WHERE b.source_id = gateway_sources.id)", sources).Delete(&sourceRow{}).Error
+	var sizes []int64
+	err = tx.Raw("DELETE FROM gateway_sources WHERE id IN ? AND NOT EXISTS (SELECT 1 FROM gateway_builds b WHERE b.source_id = gateway_sources.id) RETURNING size", sources).
+		Scan(&sizes).Error
 	if err != nil {
-		return fmt.Errorf("delete sources: %w", err)
+		return 0, fmt.Errorf("delete sources: %w", err)
 	}
-	return nil
+	for _, size := range sizes {
+		bytes += size
+	}
+	return bytes, nil
 }
 
 func buildResource(id string) domain.Resource {

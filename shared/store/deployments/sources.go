@@ -86,6 +86,7 @@ func (d *Deployments) PutArchive(ctx context.Context, id string, archive []byte,
 		if result.RowsAffected == 0 {
 			return domain.ErrConflict
 		}
+		row.Size = int64(len(archive))
 		build, err = d.enqueue(inNameOf(ctx, row), tx, auditlog.ActionUploadArchive, row, row.ID)
 		return err
 	})

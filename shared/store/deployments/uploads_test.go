@@ -27,6 +27,8 @@ func uploadTests() storetest.Tests[*bench] {
 		"has as many open builds as it may":            testMaxOpenBuilds,
 		"numbers uploads that race":                    testUploadsRace,
 		"keeps as many bytes of archives as it may":    testSourceBytes,
+		"lets go of all archives that failed":          testManyFailed,
+		"bounds the variables of an account":           testAccountVariables,
 		"purges what was never uploaded":               testPurgeSources,
 	}
 }

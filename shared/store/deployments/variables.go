@@ -14,6 +14,7 @@ import (
 	"waybill.dev/shared/store"
 	"waybill.dev/shared/store/accounts"
 	"waybill.dev/shared/store/auditlog"
+	"waybill.dev/shared/store/counts"
 )
 
 // VariableRef names a variable of a branch.
@@ -22,7 +23,8 @@ type VariableRef struct{ Account, Project, Branch, Name string }
 func (r VariableRef) storable() bool { return store.Storable(r.Account, r.Project, r.Branch, r.Name) }
 
 // CreateVariable stores v, whose project the caller has looked up; its times are the store's.
-// ErrConflict: the branch has a variable of that name. ErrLimit: it has MaxVariables.
+// ErrConflict: the branch has a variable of that name. ErrLimit: it has MaxVariables, or the
+// account as many as it may (a domain.LimitError).
 // ErrNotFound: there is no such account.
 func (d *Deployments) CreateVariable(ctx context.Context, v domain.Variable) (domain.Variable, error) {
 	ref := VariableRef{v.Account, v.Project, v.Branch, v.Name}
@@ -47,8 +49,10 @@ func (d *Deployments) CreateVariable(ctx context.Context, v domain.Variable) (do
 		if err := tx.Create(&row).Error; err != nil {
 			return false, fmt.Errorf("insert variable: %w", err)
 		}
-		var err error
-		created, err = d.showVariable(row)
+		err := counts.Add(tx, now, v.Account, counts.Change{Kind: &d.variables, By: 1})
+		if err == nil {
+			created, err = d.showVariable(row)
+		}
 		return true, err
 	})
 	if err != nil {
@@ -96,7 +100,7 @@ func (d *Deployments) DeleteVariable(ctx context.Context, ref VariableRef) error
 		if err := tx.Delete(&row).Error; err != nil {
 			return false, fmt.Errorf("delete variable row: %w", err)
 		}
-		return true, nil
+		return true, counts.Add(tx, d.db.Now(), ref.Account, counts.Change{Kind: &d.variables, By: -1})
 	}))
 }
 
@@ -150,7 +154,7 @@ func (d *Deployments) VariablesOf(ctx context.Context, account, project, branch 
 }
 
 // changeVariables runs change in a transaction, in which no other change of the account's
-// variables runs. Change tells whether a build would take something else now.
+// variables runs. Change says whether a build would take something else now.
 func (d *Deployments) changeVariables(ctx context.Context, ref VariableRef, action string, change func(tx *gorm.DB) (differs bool, err error)) error {
 	if !ref.storable() {
 		return domain.ErrNotFound

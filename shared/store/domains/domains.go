@@ -3,6 +3,7 @@
 package domains
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,7 +22,6 @@ const (
 	idLength    = 22
 	tokenLength = 32
 	prefixID    = "dom_"
-	prefixToken = "waybill-verification=" //nolint:gosec // the value is public: it is in DNS
 )
 
 var (
@@ -48,9 +48,10 @@ type Change struct {
 	IsDefault  *bool   // nil: it stays
 }
 
-// CreateCustomDomain stores a domain with the account, hostname, deployment and default of d. If
-// verified is true, the account has the hostname at once, and DNS is not asked. It fails with domain.ErrConflict when the account has the
-// hostname already, ErrTaken, domain.ErrLimit, ErrNoDeployment or ErrDevelopment.
+// CreateCustomDomain stores a domain with the account, hostname, deployment and default of d. It waits for its proof,
+// whoever has the hostname. If verified is true, the account has the hostname at once, and DNS is not asked; ErrTaken:
+// another one has it. It fails with domain.ErrConflict when the account has the hostname already, domain.ErrLimit,
+// ErrNoDeployment or ErrDevelopment.
 func (s *Domains) CreateCustomDomain(ctx context.Context, d domain.CustomDomain, verified bool) (domain.CustomDomain, error) {
 	if !store.Storable(d.Account, d.Hostname, d.Deployment) {
 		return domain.CustomDomain{}, domain.ErrNotFound
@@ -58,7 +59,7 @@ func (s *Domains) CreateCustomDomain(ctx context.Context, d domain.CustomDomain,
 	now := s.db.Now()
 	row := domainRow{
 		ID: store.NewID(prefixID, idLength), Account: d.Account, Hostname: d.Hostname, Deployment: d.Deployment, IsDefault: d.IsDefault,
-		Token: store.NewID(prefixToken, tokenLength), CreatedAt: store.InstantOf(now), UpdatedAt: store.InstantOf(now),
+		Token: store.NewID(domain.DomainProof, tokenLength), CreatedAt: store.InstantOf(now), UpdatedAt: store.InstantOf(now),
 	}
 	if caller, ok := auditlog.CallerOf(ctx); ok {
 		row.CreatedBy, row.CreatedKey = caller.Sub, caller.KeyID
@@ -94,8 +95,10 @@ func (s *Domains) CreateCustomDomain(ctx context.Context, d domain.CustomDomain,
 
 // mayHave tells why the account can't have one more domain of that hostname.
 func (s *Domains) mayHave(tx *gorm.DB, row *domainRow) error {
-	if taken, err := takenBy(tx, row); err != nil || taken {
-		return errors.Join(err, onlyIf(taken, ErrTaken))
+	if row.VerifiedAt != 0 {
+		if holder, err := s.holder(tx, row.Hostname); err != nil || holder != nil && holder.Account != row.Account {
+			return cmp.Or(err, ErrTaken)
+		}
 	}
 	var count int64
 	if err := tx.Model(&domainRow{}).Where("account = ? AND removed_at IS NULL", row.Account).Count(&count).Error; err != nil {
@@ -105,23 +108,6 @@ func (s *Domains) mayHave(tx *gorm.DB, row *domainRow) error {
 		return fmt.Errorf("account has %d custom domains: %w", count, domain.ErrLimit)
 	}
 	return nil
-}
-
-func onlyIf(is bool, err error) error {
-	if is {
-		return err
-	}
-	return nil
-}
-
-// takenBy tells whether another account has the hostname.
-func takenBy(tx *gorm.DB, row *domainRow) (bool, error) {
-	var count int64
-	err := tx.Model(&domainRow{}).Where("hostname = ? AND account <> ? AND verified_at IS NOT NULL AND removed_at IS NULL", row.Hostname, row.Account).Count(&count).Error
-	if err != nil {
-		return false, fmt.Errorf("look for the hostname's account: %w", err)
-	}
-	return count > 0, nil
 }
 
 // lead checks the deployment that a domain leads to, and makes the domain its only default if it
@@ -235,16 +221,22 @@ func (s *Domains) DeleteCustomDomain(ctx context.Context, account, hostname, dep
 		if deployment != "" && deployment != row.Deployment {
 			return domain.ErrNotFound
 		}
-		if err := tx.Where("domain_id = ?", row.ID).Delete(&certificateRow{}).Error; err != nil {
-			return fmt.Errorf("delete certificate of custom domain: %w", err)
-		}
-		row.RemovedAt, row.UpdatedAt, row.NextCheckAt = store.InstantOf(s.db.Now()), store.InstantOf(s.db.Now()), 0
 		if err := s.note(ctx, tx, auditlog.ActionDeleteDomain, &row); err != nil {
 			return err
 		}
-		return s.changed(ctx, tx, &row)
+		return s.remove(ctx, tx, &row)
 	})
 	return store.Wrap("delete custom domain", err)
+}
+
+// remove takes a domain away, with its uploaded certificate. The row stays for a while, so that gateways learn of it.
+func (s *Domains) remove(ctx context.Context, tx *gorm.DB, row *domainRow) error {
+	if err := tx.Where("domain_id = ?", row.ID).Delete(&certificateRow{}).Error; err != nil {
+		return fmt.Errorf("delete certificate of custom domain: %w", err)
+	}
+	row.RemovedAt, row.NextCheckAt, row.NoticeAt = store.InstantOf(s.db.Now()), 0, 0
+	row.UpdatedAt = row.RemovedAt
+	return s.changed(ctx, tx, row)
 }
 
 // take returns the row of a domain that was not removed.
@@ -320,7 +312,7 @@ func (s *Domains) changed(ctx context.Context, tx *gorm.DB, row *domainRow) erro
 	if row.Version, err = deployments.NextVersion(ctx, tx); err != nil {
 		return err
 	}
-	err = tx.Select("deployment", "is_default", "answers", "version", "updated_at", "verified_at", "checked_at", "next_check_at", "removed_at").Updates(row).Error
+	err = tx.Select("deployment", "is_default", "answers", "version", "updated_at", "verified_at", "checked_at", "next_check_at", "removed_at", "proven_at", "notice_at", "lost_at").Updates(row).Error
 	if err != nil {
 		return fmt.Errorf("update row of custom domain: %w", err)
 	}

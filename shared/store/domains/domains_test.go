@@ -20,6 +20,8 @@ func TestSuite(t *testing.T) {
 	storetest.Run(t, func(b *storetest.Bench) *bench { return &bench{b, domains.New(b.DB)} }, map[string]storetest.Tests[*bench]{"domains": {
 		"tells gateways of verified domains alone":  testServed,
 		"is looked up by one process at a time":     testChecks,
+		"is looked up again each week":              testActiveChecks,
+		"passes after the notice":                   testPasses,
 		"keeps certificates sealed":                 testCertificate,
 		"keeps values below keys":                   testStorage,
 		"gives a lock to one":                       testLocks,
@@ -88,6 +90,75 @@ func testChecks(t *testing.T, b *bench) {
 	slices.Sort(names)
 	if !slices.Equal(names, []string{"a.example.org", "b.example.org", "c.example.org"}) {
 		t.Errorf("claimed: %v", names)
+	}
+}
+
+func testActiveChecks(t *testing.T, b *bench) {
+	made := b.create(t, "api.example.org", false)
+	proof := domains.Answer{Known: true, Proofs: []string{made.Token}}
+	for looks := range 3 {
+		noted, err := b.NoteAnswer(t.Context(), made, proof)
+		if err != nil || !noted.Domain.Active() || !noted.Domain.ProvenOn.Equal(b.DB.Now()) || noted.Changed != (looks == 0) {
+			t.Fatalf("%+v, %v", noted, err)
+		}
+		b.Clock.Advance(6*24*time.Hour - time.Second)
+		if claimed, err := b.ClaimChecks(t.Context(), 10); err != nil || len(claimed) != 0 {
+			t.Errorf("before they are due: %v, %v", claimed, err)
+		}
+		b.Clock.Advance(2 * 24 * time.Hour)
+		if claimed, err := b.ClaimChecks(t.Context(), 10); err != nil || len(claimed) != 1 || claimed[0].ID != made.ID {
+			t.Errorf("when they are due: %v, %v", claimed, err)
+		}
+	}
+}
+
+// Each of the two is looked at once an hour while there is a notice, also who has waited for longer than it is looked at otherwise.
+func testPasses(t *testing.T, b *bench) {
+	writing, _ := b.DB.Handles()
+	if _, err := writing.ExecContext(t.Context(), "INSERT INTO accounts (id, name, created_at) VALUES ('acct_x', 'other', $1)", b.DB.Moment(b.DB.Now())); err != nil {
+		t.Fatal(err)
+	}
+	has := b.create(t, "api.example.org", true)
+	wants, err := b.CreateCustomDomain(t.Context(), domain.CustomDomain{Account: "other", Hostname: "api.example.org"}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Clock.Advance(domain.DomainWaitTime + time.Hour)
+	if _, err := b.ClaimChecks(t.Context(), 10); err != nil { // the last look by itself
+		t.Fatal(err)
+	}
+	proof := domains.Answer{Known: true, Proofs: []string{wants.Token}}
+	noted, err := b.NoteAnswer(t.Context(), wants, proof)
+	if err != nil || noted.Domain.Active() || !noted.Changed || noted.Taken || !noted.Domain.NoticeUntil().Equal(b.DB.Now().Add(domain.DomainNoticeTime)) {
+		t.Fatalf("%+v, %v", noted, err)
+	}
+	for hour := range int(domain.DomainNoticeTime / time.Hour) {
+		b.Clock.Advance(time.Hour)
+		claimed, err := b.ClaimChecks(t.Context(), 10)
+		if err != nil || len(claimed) != 2 {
+			t.Fatalf("after %d hours: %v, %v", hour+1, claimed, err)
+		}
+		slices.SortFunc(claimed, func(a, _ domain.CustomDomain) int { // the look at who has it lets it pass as well
+			if a.ID == has.ID {
+				return -1
+			}
+			return 1
+		})
+		for _, d := range claimed {
+			if noted, err = b.NoteAnswer(t.Context(), d, proof); err != nil && !errors.Is(err, domain.ErrNotFound) {
+				t.Fatal(err)
+			}
+		}
+		if passed := hour+1 == int(domain.DomainNoticeTime/time.Hour); noted.Domain.Active() != passed {
+			t.Fatalf("after %d hours: %+v", hour+1, noted.Domain)
+		}
+	}
+	lost, err := b.GetCustomDomain(t.Context(), domain.DefaultAccount, "api.example.org")
+	if err != nil || lost.Active() || lost.ID == has.ID || !lost.LostOn.Equal(b.DB.Now()) {
+		t.Errorf("who had it has %+v, %v", lost, err)
+	}
+	if ends, err := b.CountExpiringDomains(t.Context()); err != nil || ends.N != 0 {
+		t.Errorf("what is to pass: %+v, %v", ends, err)
 	}
 }
 

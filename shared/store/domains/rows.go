@@ -28,6 +28,9 @@ type domainRow struct {
 	CheckedAt   store.Instant
 	NextCheckAt store.Instant
 	RemovedAt   store.Instant
+	ProvenAt    store.Instant
+	NoticeAt    store.Instant
+	LostAt      store.Instant
 }
 
 func (*domainRow) TableName() string { return "gateway_domains" }
@@ -83,6 +86,7 @@ func (r *domainRow) domain() (domain.CustomDomain, error) {
 		ID: r.ID, Account: r.Account, Hostname: r.Hostname, Deployment: r.Deployment, IsDefault: r.IsDefault, Token: r.Token,
 		CreatedOn: r.CreatedAt.Time(), UpdatedOn: r.UpdatedAt.Time(), VerifiedOn: r.VerifiedAt.Time(),
 		CheckedOn: r.CheckedAt.Time(), NextCheckOn: r.NextCheckAt.Time(),
+		ProvenOn: r.ProvenAt.Time(), NoticeOn: r.NoticeAt.Time(), LostOn: r.LostAt.Time(),
 	}
 	if r.Answers != "" {
 		if err := json.Unmarshal([]byte(r.Answers), &d.Answers); err != nil {
@@ -92,15 +96,12 @@ func (r *domainRow) domain() (domain.CustomDomain, error) {
 	return d, nil
 }
 
-func writeAnswers(answers []string) (string, error) {
+func writeAnswers(answers []string) string {
 	if len(answers) == 0 {
-		return "", nil
+		return ""
 	}
-	text, err := json.Marshal(answers)
-	if err != nil {
-		return "", fmt.Errorf("write answers of DNS: %w", err)
-	}
-	return string(text), nil
+	text, _ := json.Marshal(answers) // texts can't fail
+	return string(text)
 }
 
 // sealData binds a private key to its row and column.

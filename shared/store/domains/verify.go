@@ -2,7 +2,6 @@ package domains
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -12,18 +11,9 @@ import (
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store"
 	"waybill.dev/shared/store/auditlog"
-	"waybill.dev/shared/store/deployments"
 )
 
-// Answer is what DNS said about a domain.
-type Answer struct {
-	// Found says that the TXT record has the token.
-	Found bool
-	// Words are what is missing; empty: nothing.
-	Words []string
-}
-
-// ClaimChecks returns up to limit domains that wait and are due for a look at DNS, and sets when
+// ClaimChecks returns up to limit domains that are due for a look at DNS, and sets when
 // they are due again. So no other process looks at the same time.
 func (s *Domains) ClaimChecks(ctx context.Context, limit int) ([]domain.CustomDomain, error) {
 	var claimed []domain.CustomDomain
@@ -52,59 +42,6 @@ func (s *Domains) ClaimChecks(ctx context.Context, limit int) ([]domain.CustomDo
 		return nil
 	})
 	return claimed, store.Wrap("claim checks of custom domains", err)
-}
-
-// NoteAnswer writes what DNS said about a domain that waits. When it has the token, the account has
-// the hostname from now on; ErrTaken: another one was first.
-func (s *Domains) NoteAnswer(ctx context.Context, d domain.CustomDomain, answer Answer) (domain.CustomDomain, error) {
-	err := s.noteAnswer(ctx, d, answer)
-	if errors.Is(err, domain.ErrConflict) { // another account was first, a moment ago
-		err = ErrTaken
-	}
-	if errors.Is(err, ErrTaken) {
-		err = errors.Join(ErrTaken, s.noteAnswer(ctx, d, Answer{Words: []string{"Another account has the hostname."}}))
-	}
-	if err != nil {
-		return domain.CustomDomain{}, store.Wrap("note what DNS answered", err)
-	}
-	return s.GetCustomDomain(ctx, d.Account, d.Hostname)
-}
-
-func (s *Domains) noteAnswer(ctx context.Context, d domain.CustomDomain, answer Answer) error {
-	text, err := writeAnswers(answer.Words)
-	if err != nil {
-		return err
-	}
-	return s.db.Tx(ctx, func(tx *gorm.DB) error {
-		row, err := s.take(tx, d.Account, d.Hostname, store.LockChange)
-		if err != nil {
-			return err
-		}
-		if row.ID != d.ID || row.VerifiedAt != 0 {
-			return nil // it was made anew, or has what it needs
-		}
-		row.Answers, row.CheckedAt = text, store.InstantOf(s.db.Now())
-		if !answer.Found {
-			return tx.Select("answers", "checked_at").Updates(&row).Error
-		}
-		return s.verify(ctx, tx, &row)
-	})
-}
-
-// verify gives the hostname to the account of the row.
-func (s *Domains) verify(ctx context.Context, tx *gorm.DB, row *domainRow) error {
-	taken, err := takenBy(tx, row)
-	if err != nil || taken {
-		return errors.Join(err, onlyIf(taken, ErrTaken))
-	}
-	row.VerifiedAt, row.UpdatedAt, row.NextCheckAt = row.CheckedAt, row.CheckedAt, 0
-	if _, ok := auditlog.CallerOf(ctx); !ok && row.CreatedBy != "" { // DNS was asked without being told to
-		ctx = auditlog.WithCaller(ctx, deployments.MadeBy(row.Account, row.CreatedBy, row.CreatedKey))
-	}
-	if err := s.note(ctx, tx, auditlog.ActionVerifyDomain, row); err != nil {
-		return err
-	}
-	return s.changed(ctx, tx, row)
 }
 
 // PutCertificate gives a domain an uploaded certificate in the place of another one.
@@ -179,6 +116,41 @@ func (s *Domains) ExpiringCertificates(ctx context.Context, account string, now 
 		list[i] = domain.Expiry{Kind: domain.ExpiryDomainCertificate, At: row.NotAfter.Time(), Hostname: row.Hostname}
 	}
 	return list, nil
+}
+
+// ExpiringDomains returns the hostnames of an account that are to pass to another one, the soonest first.
+func (s *Domains) ExpiringDomains(ctx context.Context, account string, limit int) ([]domain.Expiry, error) {
+	if !store.Storable(account) {
+		return nil, domain.ErrNotFound
+	}
+	var rows []domainRow
+	// IS TRUE keeps Postgres from the indexes of all accounts.
+	err := s.db.Reading(ctx).Select("hostname", "notice_at").
+		Where("account = ? AND removed_at IS NULL AND (notice_at IS NOT NULL) IS TRUE AND (verified_at IS NOT NULL) IS TRUE", account).
+		Order("notice_at, hostname").Limit(limit).Find(&rows).Error
+	if err != nil {
+		return nil, store.Wrap("read hostnames that are to pass", err)
+	}
+	list := make([]domain.Expiry, len(rows))
+	for i := range rows {
+		list[i] = domain.Expiry{Kind: domain.ExpiryCustomDomain, At: rows[i].NoticeAt.Time().Add(domain.DomainNoticeTime), Hostname: rows[i].Hostname}
+	}
+	return list, nil
+}
+
+// CountExpiringDomains counts the same over all accounts, at most domain.MaxExpiring.
+func (s *Domains) CountExpiringDomains(ctx context.Context) (domain.ExpiryCount, error) {
+	var row struct {
+		N       int
+		Soonest store.Instant
+	}
+	err := s.db.Reading(ctx).Raw(`SELECT count(*) AS n, min(notice_at) AS soonest FROM (SELECT notice_at FROM gateway_domains
+		WHERE notice_at IS NOT NULL AND (verified_at IS NOT NULL) IS TRUE AND removed_at IS NULL LIMIT ?) AS noticed`, domain.MaxExpiring).Scan(&row).Error
+	count := domain.ExpiryCount{Kind: domain.ExpiryCustomDomain, N: row.N}
+	if row.Soonest != 0 {
+		count.Soonest = row.Soonest.Time().Add(domain.DomainNoticeTime)
+	}
+	return count, store.Wrap("count hostnames that are to pass", err)
 }
 
 // CountExpiringCertificates counts the same over all accounts, of those that were uploaded and of those from an

@@ -18,7 +18,7 @@ import (
 // deliveries have none.
 type Dims struct{ Deployment, Route, Method, Status string }
 
-// Matches tells whether events with these dims pass filters by dims.
+// Matches reports whether events with these dims pass filters by dims.
 func (d *Dims) Matches(filters map[string]string) bool {
 	for dim, value := range filters {
 		if d.value(dim) != value {

@@ -1,6 +1,7 @@
 package metering
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -132,7 +133,7 @@ func (r *planRow) fill(p *domain.Plan) error {
 	if err != nil {
 		return fmt.Errorf("write phases: %w", err)
 	}
-	r.Name, r.Description, r.Currency, r.BillingCadence = p.Name, p.Description, p.Currency, string(p.BillingCadence)
+	r.Name, r.Description, r.Currency, r.BillingCadence = p.Name, p.Description, cmp.Or(p.Currency, r.Currency), string(p.BillingCadence)
 	r.Alignment, r.ProRating, r.Phases = string(p.Alignment), string(p.ProRating), string(phases)
 	r.Metadata, err = writeMap(p.Metadata)
 	return err

@@ -87,7 +87,7 @@ type intakeResult struct {
 	places map[string]int64
 }
 
-// added tells whether an event was inserted.
+// added reports whether an event was inserted.
 func (r *intakeResult) added(ref eventRef) bool {
 	if r.fresh == nil {
 		return true

@@ -32,15 +32,29 @@ func (p *Pipeline) GetCircuit(ctx context.Context, id domain.WebhookID) (domain.
 	return row.domain(), store.Wrap("get circuit", err)
 }
 
+// Circuits returns what the dispatchers said of the circuits of webhooks. Those of which nothing was
+// said are left out.
+func (p *Pipeline) Circuits(ctx context.Context, ids []domain.WebhookID) (map[domain.WebhookID]domain.Circuit, error) {
+	var rows []webhookCircuitRow
+	if err := p.db.Reading(ctx).Where("webhook_id IN ?", ids).Find(&rows).Error; err != nil {
+		return nil, store.Wrap("get circuits", err)
+	}
+	return byWebhook(rows), nil
+}
+
+func byWebhook(rows []webhookCircuitRow) map[domain.WebhookID]domain.Circuit {
+	said := make(map[domain.WebhookID]domain.Circuit, len(rows))
+	for i := range rows {
+		said[domain.WebhookID(rows[i].WebhookID)] = rows[i].domain()
+	}
+	return said
+}
+
 // FailingCircuits returns what was said of those webhooks whose last attempt failed.
 func (p *Pipeline) FailingCircuits(ctx context.Context) (map[domain.WebhookID]domain.Circuit, error) {
 	var rows []webhookCircuitRow
 	if err := p.db.Reading(ctx).Where("failures > 0").Find(&rows).Error; err != nil {
 		return nil, store.Wrap("list circuits", err)
 	}
-	said := make(map[domain.WebhookID]domain.Circuit, len(rows))
-	for i := range rows {
-		said[domain.WebhookID(rows[i].WebhookID)] = rows[i].domain()
-	}
-	return said, nil
+	return byWebhook(rows), nil
 }

@@ -16,7 +16,7 @@ const (
 	listJobs       = "j"
 )
 
-// leads tells whether the cursor names a place that both databases can look for.
+// leads reports whether the cursor names a place that both databases can look for.
 func leads(c store.Cursor) bool {
 	switch c.List {
 	case listEvents:

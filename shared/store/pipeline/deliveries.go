@@ -166,7 +166,7 @@ func newDeliveryScope(tx *gorm.DB, f DeliveryFilter, after *store.Cursor) (deliv
 	return scope, nil
 }
 
-// byEvents tells whether the events are known whose deliveries are asked for.
+// byEvents reports whether the events are known whose deliveries are asked for.
 func (scope deliveryScope) byEvents() bool {
 	return scope.filter.EventID != "" || scope.filter.Shipment != ""
 }

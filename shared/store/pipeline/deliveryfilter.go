@@ -24,7 +24,7 @@ type condition struct {
 	args []any
 }
 
-// failed tells whether the filter is about attempts that failed: then it is not delivered.
+// failed reports whether the filter is about attempts that failed: then it is not delivered.
 func (f DeliveryFilter) failed() bool {
 	return f.Class != "" && f.Class != domain.ClassOK || f.StatusCode != 0 && domain.ClassOf(f.StatusCode) != domain.ClassOK
 }
@@ -124,7 +124,7 @@ func (scope deliveryScope) walked(tx *gorm.DB) *gorm.DB {
 	return query
 }
 
-// bounded tells whether maxLooked applies: deliveries are looked through, and not those of
+// bounded reports whether maxLooked applies: deliveries are looked through, and not those of
 // known events.
 func (scope deliveryScope) bounded() bool {
 	return !scope.byEvents() && len(scope.filter.others()) > 0

@@ -33,7 +33,7 @@ type FeedQuery struct {
 // FeedPage is a part of a feed.
 type FeedPage struct {
 	// Events are those that the webhook wants. There may be fewer than the limit, and even none,
-	// when they are large or Match leaves many out; Done tells whether there are others.
+	// when they are large or Match leaves many out; Done says whether there are others.
 	Events []domain.Event
 	Cursor string
 	// Done tells that nothing more was committed, or not before a transaction that still runs.
@@ -191,7 +191,7 @@ func decodeFeedCursor(text, account string, webhook domain.WebhookID) (feedCurso
 	return c, nil
 }
 
-// check tells whether all that comes after the cursor is kept.
+// check reports whether all that comes after the cursor is kept.
 func (c feedCursor) check(tx *gorm.DB, next int64) error {
 	if c.Account == "" {
 		return nil // from the oldest that is kept

@@ -327,7 +327,7 @@ func testFeedWriters(t *testing.T, b *bench) {
 	}
 }
 
-// waits tells whether a transaction of this database waits for another one.
+// waits reports whether a transaction of this database waits for another one.
 func (b *bench) waits(t *testing.T) bool {
 	t.Helper()
 	var waits bool

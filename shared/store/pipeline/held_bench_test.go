@@ -4,8 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
-
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store"
 	"waybill.dev/shared/store/pipeline"
@@ -16,7 +14,11 @@ import (
 func BenchmarkCountOpen(b *testing.B) {
 	storetest.Benchmark(b, func(b *testing.B, db *store.Store, _ func() time.Duration) {
 		s := pipeline.New(db)
-		id := domain.WebhookID(uuid.NewString())
+		made, _, err := s.CreateWebhook(b.Context(), domain.Webhook{Account: "default", URL: "https://x.example", Events: domain.EventTypes(), Active: true, Secret: domain.NewSecret()}, nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		id := made.ID
 		writing, _ := db.Handles()
 		now := time.Now()
 		if err := db.PrepareDays(b.Context(), store.DaysAround(now)...); err != nil {
@@ -33,8 +35,8 @@ func BenchmarkCountOpen(b *testing.B) {
 			b.Fatal(err)
 		}
 		for b.Loop() {
-			counts, err := s.CountOpen(b.Context(), "default", id)
-			if err != nil || counts.Held != pipeline.MostCounted {
+			counts, err := s.CountOpen(b.Context(), "default", pipeline.MostCounted, id)
+			if err != nil || counts[id].Held != pipeline.MostCounted {
 				b.Fatal(counts, err)
 			}
 			if _, err := s.LastAnswers(b.Context(), id, 5); err != nil {

@@ -11,10 +11,14 @@ import (
 	"waybill.dev/shared/store"
 )
 
-// MostCounted is up to which number deliveries are counted that are not through.
-const MostCounted = 100_000
+// MostCounted is up to which number the deliveries of one webhook are counted that are not through, and
+// CountedInLists those of each webhook of a list.
+const (
+	MostCounted    = 100_000
+	CountedInLists = 1000
+)
 
-// OpenCounts tells how many deliveries of a webhook are not through, each up to MostCounted.
+// OpenCounts tells how many deliveries of a webhook are not through, each up to a bound.
 type OpenCounts struct {
 	Waiting   int // for their first attempt, or for one that was asked for
 	Held      int // in the hold queue
@@ -24,38 +28,41 @@ type OpenCounts struct {
 // sqlWaits are the deliveries that the index deliveries_waiting has.
 const sqlWaits = "status IN ('pending', 'retrying', 'held')"
 
-// CountOpen counts the deliveries of a webhook that are not through.
-func (p *Pipeline) CountOpen(ctx context.Context, account string, id domain.WebhookID) (OpenCounts, error) {
-	var counts OpenCounts
+// CountOpen counts the deliveries of an account's webhooks that are not through, up to most of each, in two statements.
+func (p *Pipeline) CountOpen(ctx context.Context, account string, most int, ids ...domain.WebhookID) (map[domain.WebhookID]OpenCounts, error) {
+	var rows []struct {
+		ID                                string
+		Pending, InLane, Inactive, Coming int
+	}
+	var requests []struct {
+		WebhookID string
+		N         int
+	}
 	err := p.db.Snapshot(ctx, func(tx *gorm.DB) error {
-		count := func(into *int, query *gorm.DB) error {
-			var n int64
-			err := tx.Table("(?) AS found", query.Select("1 AS one").Limit(MostCounted-min(*into, MostCounted))).Count(&n).Error
-			*into += int(n)
+		count := func(condition string) string {
+			return fmt.Sprintf("(SELECT count(*) FROM (SELECT 1 AS one FROM deliveries d WHERE d.webhook_id = w.id AND d.%s AND %s LIMIT %d) AS found)", sqlWaits, condition, most)
+		}
+		err := tx.Raw("SELECT w.id, "+count("d.in_lane = ? AND d.status = 'pending'")+" AS pending, "+count("d.in_lane = ?")+" AS in_lane, "+
+			count("d.in_lane = ? AND d.status = 'held'")+" AS inactive, "+count("d.in_lane = ? AND d.status = 'retrying'")+" AS coming"+
+			" FROM webhooks w WHERE w.account = ? AND w.id IN ?", false, true, false, false, account, ids).Scan(&rows).Error
+		if err != nil {
 			return err
 		}
-		of := func(inLane bool) *gorm.DB {
-			return tx.Table("deliveries").Where("webhook_id = ? AND in_lane = ? AND "+sqlWaits, string(id), inLane)
-		}
-		for _, part := range []struct {
-			into  *int
-			query *gorm.DB
-		}{
-			{&counts.Waiting, of(false).Where("status = 'pending'")},
-			{&counts.Waiting, tx.Table("requests AS r").Where("r.account = ? AND r.webhook_id = ?", account, string(id)).
-				Where("NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.account = r.account AND d.id = r.delivery_id AND d.day = r.day AND d." + sqlWaits + ")")},
-			{&counts.Held, of(true)},
-			{&counts.Held, of(false).Where("status = 'held'")},
-			{&counts.Scheduled, of(false).Where("status = 'retrying'")},
-		} {
-			if err := count(part.into, part.query); err != nil {
-				return err
-			}
-		}
-		return nil
+		return tx.Raw("SELECT asked.webhook_id, count(*) AS n FROM (SELECT r.webhook_id FROM requests r WHERE r.account = ? AND r.webhook_id IN ?"+
+			" AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.account = r.account AND d.id = r.delivery_id AND d.day = r.day AND d."+sqlWaits+") LIMIT ?) AS asked"+
+			" GROUP BY asked.webhook_id", account, ids, min(MostCounted, most*len(ids))).Scan(&requests).Error
 	})
 	if err != nil {
-		return OpenCounts{}, store.Wrap("count open deliveries", err)
+		return nil, store.Wrap("count open deliveries", err)
+	}
+	counts := make(map[domain.WebhookID]OpenCounts, len(rows))
+	for _, row := range rows {
+		counts[domain.WebhookID(row.ID)] = OpenCounts{Waiting: row.Pending, Held: min(most, row.InLane+row.Inactive), Scheduled: row.Coming}
+	}
+	for _, row := range requests {
+		of := counts[domain.WebhookID(row.WebhookID)]
+		of.Waiting = min(most, of.Waiting+row.N)
+		counts[domain.WebhookID(row.WebhookID)] = of
 	}
 	return counts, nil
 }

@@ -111,7 +111,7 @@ func (r jobRow) filter() (JobFilter, error) {
 	return f, nil
 }
 
-// open tells whether none that was delivered is sent.
+// open reports whether none that was delivered is sent.
 func (r Resend) open() bool { return r != ResendAll && r != Resend(domain.StatusDelivered) }
 
 // matching returns a query of the deliveries that can be sent again. It leaves out those that are
@@ -146,7 +146,7 @@ func (f JobFilter) scope(tx *gorm.DB) (deliveryScope, error) {
 const mostPlanned = 20_000
 
 // cutShort narrows a scope to the oldest mostPlanned of the deliveries that are looked through for the filter.
-// It tells whether there are others.
+// It reports whether there are others.
 func (f JobFilter) cutShort(tx *gorm.DB, scope *deliveryScope) (bool, error) {
 	if scope.byEvents() {
 		return false, nil

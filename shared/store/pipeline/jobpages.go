@@ -54,7 +54,7 @@ type jobStep struct {
 }
 
 // AdvanceJob asks for the next page of a job's deliveries, at most a day's and of maxLooked that it looks through, in one
-// transaction, and returns how many they are. More tells whether another page can follow now:
+// transaction, and returns how many they are. More says whether another page can follow now:
 // not when the job has sent all, or has so many open requests that it must wait. Of several who advance a job at the same time
 // one does. The page is in the order of the deliveries' ids. What has changed since the job was
 // made is passed over, so that a delivery is sent once by it, and one that fails later is not.

@@ -394,7 +394,7 @@ func (p *Pipeline) ListJobs(ctx context.Context, account string, limit int, curs
 }
 
 // CancelJob has a running job send nothing more, and returns it. One that is over stays as it
-// is. What was handed over and has had no attempt yet the dispatchers end; see CancelledRuns.
+// is. What was handed over and has had no attempt yet the dispatchers end; see CancelledJobs.
 func (p *Pipeline) CancelJob(ctx context.Context, account, id string) (domain.Job, error) {
 	var row jobRow
 	err := p.db.Tx(ctx, func(tx *gorm.DB) error {
@@ -418,24 +418,27 @@ func (p *Pipeline) CancelJob(ctx context.Context, account, id string) (domain.Jo
 // CancelledRun is the run of a delivery that a cancelled job has asked for, and that no attempt has
 // answered yet.
 type CancelledRun struct {
-	Job      string
 	Delivery domain.DeliveryID
 	Rev      domain.Revision // the first of the run
 }
 
-// CancelledRuns returns a page of what a cancelled job has left, after the given one; job "": of
-// what all of them have left.
-func (p *Pipeline) CancelledRuns(ctx context.Context, job string, after CancelledRun, limit int) ([]CancelledRun, error) {
-	// The order of the tables is SQLite's, too: the few cancelled jobs first.
-	query := p.db.Reading(ctx).Table("jobs AS j CROSS JOIN job_deliveries AS jd").
-		Select("jd.job_id AS job, jd.delivery_id AS delivery, jd.rev").
-		Where("jd.job_id = j.id AND j.cancelled AND (jd.job_id, jd.delivery_id) > (?, ?)", after.Job, string(after.Delivery))
-	if job != "" {
-		query = query.Where("j.id = ?", job)
-	} else {
-		query = query.Where("j.id >= ?", after.Job)
+// CancelledJobs returns the ids of cancelled jobs that wait for the first attempt of a delivery: the newest before the given
+// id, or of all for "". The jobs_cancelled index has no others: SQLite takes the index for a condition that is written as its own.
+func (p *Pipeline) CancelledJobs(ctx context.Context, before string, limit int) ([]string, error) {
+	query := p.db.Reading(ctx).Model(&jobRow{}).Where("cancelled AND sent > delivered + failed")
+	if before != "" {
+		query = query.Where("id < ?", before)
 	}
+	var ids []string
+	err := query.Order("id DESC").Limit(limit).Pluck("id", &ids).Error
+	return ids, store.Wrap("read cancelled jobs", err)
+}
+
+// CancelledRuns returns the deliveries of a cancelled job that had no attempt yet, in the order of their ids, from the one after
+// the given id on.
+func (p *Pipeline) CancelledRuns(ctx context.Context, job string, after domain.DeliveryID, limit int) ([]CancelledRun, error) {
 	var runs []CancelledRun
-	err := query.Order("j.id, jd.delivery_id").Limit(limit).Scan(&runs).Error
+	err := p.db.Reading(ctx).Table("job_deliveries").Select("delivery_id AS delivery, rev").
+		Where("job_id = ? AND delivery_id > ?", job, string(after)).Order("delivery_id").Limit(limit).Scan(&runs).Error
 	return runs, store.Wrap("read runs of cancelled jobs", err)
 }

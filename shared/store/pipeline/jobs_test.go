@@ -340,24 +340,28 @@ func testJobCancel(t *testing.T, b *bench) {
 	if b.advance(t, made.ID) || len(b.openRequestsBy(t, 300)) != pageSize {
 		t.Error("it goes on")
 	}
-	runs, err := b.CancelledRuns(t.Context(), made.ID, pipeline.CancelledRun{}, pageSize-1)
+	if left, err := b.CancelledJobs(t.Context(), "", pageSize); err != nil || !slices.Equal(left, []string{made.ID}) {
+		t.Errorf("cancelled with something left: %v, %v", left, err)
+	}
+	if left, err := b.CancelledJobs(t.Context(), made.ID, pageSize); err != nil || len(left) != 0 {
+		t.Errorf("before the oldest: %v, %v", left, err)
+	}
+	runs, err := b.CancelledRuns(t.Context(), made.ID, "", pageSize-1)
 	if err != nil || len(runs) != pageSize-1 {
 		t.Fatalf("%d are left, %v", len(runs), err)
 	}
 	tasks := b.openRequestsBy(t, 300)
-	for _, of := range []string{made.ID, ""} {
-		rest, err := b.CancelledRuns(t.Context(), of, runs[pageSize-2], pageSize)
-		if err != nil || len(rest) != 1 || rest[0].Delivery != tasks[pageSize-1].Delivery || rest[0].Rev != tasks[pageSize-1].Rev {
-			t.Errorf("on the second page of %q: %v, %v", of, rest, err)
-		}
+	rest, err := b.CancelledRuns(t.Context(), made.ID, runs[pageSize-2].Delivery, pageSize)
+	if err != nil || len(rest) != 1 || rest[0].Delivery != tasks[pageSize-1].Delivery || rest[0].Rev != tasks[pageSize-1].Rev {
+		t.Errorf("on the second page: %v, %v", rest, err)
 	}
 	// What it had sent is still counted.
 	b.answer(t, domain.StatusDelivered, b.openRequestsBy(t, 300)...)
 	if got := b.job(t, made.ID); got.Delivered != pageSize || got.Sent != pageSize || got.Status != domain.JobCancelled {
 		t.Errorf("at the end: %+v", got)
 	}
-	if runs, err := b.CancelledRuns(t.Context(), "", pipeline.CancelledRun{}, 1); err != nil || len(runs) != 0 {
-		t.Errorf("at the end %v are left, %v", runs, err)
+	if left, err := b.CancelledJobs(t.Context(), "", 1); err != nil || len(left) != 0 {
+		t.Errorf("at the end %v have something left, %v", left, err)
 	}
 	done := b.createJob(t, replayJob(w.ID, noon.Add(time.Hour), time.Time{}, pipeline.ResendUndelivered))
 	if got, err := b.CancelJob(t.Context(), account, done.ID); err != nil || got.Status != domain.JobDone {

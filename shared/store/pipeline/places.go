@@ -29,7 +29,7 @@ type orderingAccounts struct {
 	accounts map[string]struct{}
 }
 
-// in tells whether any of the submissions is of an account with ordering.
+// in reports whether any of the submissions is of an account with ordering.
 func (o *orderingAccounts) in(subs []Submission) bool {
 	if len(o.accounts) == 0 {
 		return false

@@ -44,7 +44,7 @@ type triedRow struct {
 	Payload   []byte
 }
 
-// passes tells whether the filter lets a delivery through. It does not apply to tests.
+// passes reports whether the filter lets a delivery through. It does not apply to tests.
 func (r *triedRow) passes(chosen *filter.Filter) bool {
 	return r.Test || chosen.Matches(filter.Read(r.Payload))
 }

@@ -125,7 +125,7 @@ func (p *Pipeline) RequestRetry(ctx context.Context, account string, id domain.D
 	return shown, nil
 }
 
-// inFlight tells whether an attempt runs, or is due and may have begun.
+// inFlight reports whether an attempt runs, or is due and may have begun.
 func inFlight(row listedRow, now time.Time) bool {
 	switch domain.Status(row.Delivery.Status) {
 	case domain.StatusPending:

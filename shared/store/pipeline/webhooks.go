@@ -148,11 +148,31 @@ const sqlWebhookWeight = "octet_length(url) + octet_length(description) + coales
 // same index, and how many there are. Limit 0: all of them.
 // They are fewer when they are large, see MaxPageBytes.
 func (p *Pipeline) ListWebhooks(ctx context.Context, account string, limit, offset int) ([]domain.Webhook, []domain.Health, int, error) {
+	return p.listWebhooks(ctx, account, limit, offset, func(tx *gorm.DB) *gorm.DB { return tx })
+}
+
+// sqlTroubled is whether something may be the matter with a webhook: it is inactive, its last attempt
+// failed, or one failed since a time. The circuit is a value, and no EXISTS, for which Postgres might read the
+// circuits of all accounts.
+const sqlTroubled = `NOT active
+	OR EXISTS (SELECT 1 FROM webhook_health h WHERE h.webhook_id = webhooks.id AND h.disabled_version > 0 AND h.disabled_version >= webhooks.activated_version)
+	OR coalesce((SELECT c.failures > 0 OR c.answer_at >= ? FROM webhook_circuits c WHERE c.webhook_id = webhooks.id), false)`
+
+// ListTroubled is ListWebhooks for those with which something may be the matter; failures count since
+// a time.
+func (p *Pipeline) ListTroubled(ctx context.Context, account string, since time.Time, limit, offset int) ([]domain.Webhook, []domain.Health, error) {
+	webhooks, healths, _, err := p.listWebhooks(ctx, account, limit, offset, func(tx *gorm.DB) *gorm.DB {
+		return tx.Where(sqlTroubled, store.InstantOf(since))
+	})
+	return webhooks, healths, err
+}
+
+func (p *Pipeline) listWebhooks(ctx context.Context, account string, limit, offset int, among func(*gorm.DB) *gorm.DB) ([]domain.Webhook, []domain.Health, int, error) {
 	var webhooks []domain.Webhook
 	var healths []domain.Health
 	var total int64
 	err := p.db.Snapshot(ctx, func(tx *gorm.DB) error {
-		scope := tx.Model(&webhookRow{}).Where("account = ? AND NOT deleted", account)
+		scope := among(tx.Model(&webhookRow{}).Where("account = ? AND NOT deleted", account))
 		if err := tx.Model(&webhookCountRow{}).Where("account = ?", account).Select("webhooks").Scan(&total).Error; err != nil {
 			return err
 		}

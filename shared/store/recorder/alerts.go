@@ -281,14 +281,14 @@ func (a *alerts) write(ctx context.Context) error {
 	return nil
 }
 
-// heard tells whether a webhook other than the one that failed is registered for it.
+// heard reports whether a webhook other than the one that failed is registered for it.
 func heard(listeners []listener, t *transition) bool {
 	return slices.ContainsFunc(listeners, func(l listener) bool {
 		return l.id != t.webhook && slices.Contains(l.events, string(t.kind))
 	})
 }
 
-// fits tells whether one more exhausted delivery of the webhook is told of in this minute. A
+// fits reports whether one more exhausted delivery of the webhook is told of in this minute. A
 // batch that is written twice is counted twice among those that are not.
 func (a *alerts) fits(t *transition) bool {
 	if t.kind != domain.DeliveryExhausted {

@@ -52,7 +52,7 @@ type recordDay struct {
 	known    bool // that some of it is in the log was found out
 }
 
-// bringsEvents tells whether there are events to add, or may be alerts.
+// bringsEvents reports whether there are events to add, or may be alerts.
 func (w *recordWork) bringsEvents() bool {
 	if w.tells() || w.usedUp {
 		return true
@@ -316,7 +316,7 @@ func (w *recordWork) leaveOut(floor, last store.Date) {
 	}
 }
 
-// changes tells whether there is more than new rows.
+// changes reports whether there is more than new rows.
 func (w *recordWork) changes() bool {
 	if w.tells() || w.usedUp { // usedUp: an earlier try has found it out
 		return true

@@ -51,7 +51,7 @@ func (t *Tally) of(key Key) *Counts {
 	return c
 }
 
-// Empty tells whether nothing was counted.
+// Empty reports whether nothing was counted.
 func (t *Tally) Empty() bool { return len(t.counts) == 0 }
 
 // Encode returns the counts as a delta keeps them: groups of what differs in the webhook

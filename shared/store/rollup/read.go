@@ -21,11 +21,15 @@ const (
 	ByWebhook By = "webhook"
 	ByType    By = "type"
 	ByClass   By = "class"
+	// ByWebhookClass is for a query about several webhooks.
+	ByWebhookClass By = "webhookClass"
 )
 
 // Query selects counts of an account.
 type Query struct {
 	Webhook domain.WebhookID // empty: of the account
+	// Webhooks are those that a query by webhook and class is about.
+	Webhooks []domain.WebhookID
 	// Since and Until bound the time, rounded down and up to whole minutes.
 	Since, Until time.Time
 	Step         Step // 0: the whole time is one
@@ -55,7 +59,10 @@ func (r *Rollups) Read(ctx context.Context, account string, queries ...Query) ([
 	err := r.db.Snapshot(ctx, func(tx *gorm.DB) error {
 		c := r.db.Beneath(tx)
 		for i, q := range queries {
-			answers[i] = answer{Query: q, account: account, rows: map[answerKey]*Row{}}
+			answers[i] = answer{Query: q, account: account, rows: map[answerKey]*Row{}, among: map[domain.WebhookID]bool{}}
+			for _, id := range q.Webhooks {
+				answers[i].among[id] = true
+			}
 			for _, part := range q.cover() {
 				if err := readPart(ctx, c, &answers[i], part); err != nil {
 					return err
@@ -133,13 +140,26 @@ const ofEachWebhook = `WITH RECURSIVE w (id) AS (
 	FROM w CROSS JOIN rollups r
 	WHERE r.account = $1 AND r.webhook_id = w.id AND r.step = $3 AND r.start >= $4 AND r.start < $5`
 
+// ofWebhooks looks each webhook up for itself on Postgres, whatever was known of the table when it was planned.
+const (
+	ofWebhooks = `SELECT ` + rollupColumns + ` FROM rollups
+	WHERE account = $1 AND webhook_id IN (SELECT value FROM json_each($2)) AND step = $3 AND start >= $4 AND start < $5`
+	ofWebhooksPostgres = `SELECT ` + rollupColumns + ` FROM unnest($2::text[]) w (id) CROSS JOIN LATERAL (SELECT ` + rollupColumns + ` FROM rollups
+		WHERE account = $1 AND webhook_id = w.id AND step = $3 AND start >= $4 AND start < $5 OFFSET 0) r`
+)
+
 func readPart(ctx context.Context, c store.Conn, a *answer, p part) error {
-	query := ofWebhook
-	if a.By == ByWebhook && a.Webhook == "" {
+	query, webhook := ofWebhook, any(string(a.Webhook))
+	switch {
+	case a.By == ByWebhookClass && c.SQLite():
+		query, webhook = ofWebhooks, c.List(a.Webhooks)
+	case a.By == ByWebhookClass:
+		query, webhook = ofWebhooksPostgres, a.Webhooks
+	case a.By == ByWebhook && a.Webhook == "":
 		query = ofEachWebhook
 	}
 	return c.Query(ctx, query, scanRollups(func(key rowKey, counts *Counts) error { return a.add(key.Key, counts) }),
-		a.account, string(a.Webhook), int(p.step), c.Moment(timeOf(p.from)), c.Moment(timeOf(p.until)))
+		a.account, webhook, int(p.step), c.Moment(timeOf(p.from)), c.Moment(timeOf(p.until)))
 }
 
 func readDeltas(ctx context.Context, c store.Conn, account string, answers []answer) error {
@@ -188,6 +208,7 @@ type answer struct {
 	Query
 	account string
 	rows    map[answerKey]*Row
+	among   map[domain.WebhookID]bool // of Webhooks
 }
 
 type answerKey struct {
@@ -202,14 +223,14 @@ func (a *answer) addDelta(key Key, counts *Counts) error {
 	switch {
 	case key.Minute < from || key.Minute >= until:
 		return nil
-	case a.Webhook != "" && key.Webhook != a.Webhook, a.By == ByWebhook && key.Webhook == "":
+	case a.Webhook != "" && key.Webhook != a.Webhook, a.By == ByWebhook && key.Webhook == "", a.By == ByWebhookClass && !a.among[key.Webhook]:
 		return nil
 	}
 	return a.add(key, counts)
 }
 
 func (a *answer) add(key Key, counts *Counts) error {
-	if a.By == ByClass && key.Class == "" {
+	if (a.By == ByClass || a.By == ByWebhookClass) && key.Class == "" {
 		return nil // accepted events have no class
 	}
 	at := answerKey{}
@@ -224,6 +245,8 @@ func (a *answer) add(key Key, counts *Counts) error {
 		at.of, row.Type = string(key.Type), key.Type
 	case ByClass:
 		at.of, row.Class = string(key.Class), key.Class
+	case ByWebhookClass:
+		at.webhook, row.Webhook, at.of, row.Class = key.Webhook, key.Webhook, string(key.Class), key.Class
 	}
 	into := a.rows[at]
 	if into == nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"waybill.dev/shared/pgtest"
+	"waybill.dev/shared/seal"
 	"waybill.dev/shared/store"
 )
 
@@ -18,16 +19,20 @@ import (
 // installation. Cpu is the processor time that was used so far, the server's included.
 func Benchmark(b *testing.B, run func(b *testing.B, db *store.Store, cpu func() time.Duration)) {
 	b.Helper()
+	keys, err := seal.Parse(seal.Generate())
+	if err != nil {
+		b.Fatal(err)
+	}
 	b.Run("postgres", func(b *testing.B) {
 		c, err := pgtest.Start(b.Context(), "")
 		if err != nil {
 			b.Fatal(err)
 		}
 		b.Cleanup(func() { _ = c.Stop() })
-		run(b, Database{URL: c.URL("postgres")}.Open(b, store.Options{}), func() time.Duration { return processTime(b, c.Pid()) })
+		run(b, Database{URL: c.URL("postgres")}.Open(b, store.Options{Keys: keys}), func() time.Duration { return processTime(b, c.Pid()) })
 	})
 	b.Run("sqlite", func(b *testing.B) {
-		run(b, SQLite().Fresh(b).Open(b, store.Options{}), func() time.Duration { return processTime(b, 0) })
+		run(b, SQLite().Fresh(b).Open(b, store.Options{Keys: keys}), func() time.Duration { return processTime(b, 0) })
 	})
 }
 

@@ -100,7 +100,7 @@ func (m *Templates) clone(tb testing.TB, from string) string {
 // with. Goroutines that are left at the end fail it, but for those of leaks.
 func Main(m *testing.M, leaks ...goleak.Option) int {
 	ctx := context.Background()
-	c, err := pgtest.Start(ctx, "", "fsync=off")
+	c, err := pgtest.Start(ctx, "", pgtest.Disposable()...)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "these tests need Postgres:", err)
 		return 1

@@ -163,7 +163,7 @@ func (f RequestFilter) digest() uint64 {
 	return h.Sum64()
 }
 
-// indexed tells whether one index has all that the filter selects, in the order of the list.
+// indexed reports whether one index finds exactly what the filter selects, already in the order of the list.
 func (f RequestFilter) indexed() bool {
 	filters := 0
 	for _, is := range []bool{f.Method != "", f.Class != 0, f.RoutePath != nil, f.Severity != ""} {

@@ -148,7 +148,7 @@ func (t *Tunnels) supersede(tx *gorm.DB, row *tunnelRow) error {
 }
 
 // SettleTunnel ends the operation of a tunnel that is in progress, if what it waits for has
-// come about, and tells whether one is still in progress.
+// come about, and reports whether one is still in progress.
 func (t *Tunnels) SettleTunnel(ctx context.Context, id string) (open bool, err error) {
 	if !store.Storable(id) {
 		return false, nil

@@ -24,8 +24,18 @@ func TestServiceBehindTunnel(t *testing.T) {
 		for name, g := range map[string]*gatewayOf{"near": near, "far": far} {
 			g.served(shop)
 			got := g.ask(http.MethodGet, shop, "/orders/7?a=b%20c", "")
-			if got.header.Get("X-Seen") != "GET /base/orders/7?a=b+c" || !strings.Contains(got.header.Get("X-Forwarded"), shop) {
+			if got.header.Get("X-Seen") != "GET /base/orders/7?a=b%20c" || !strings.Contains(got.header.Get("X-Forwarded"), shop) {
 				t.Errorf("%s: %d %v", name, got.status, got.header)
+			}
+			for _, query := range []string{"", "?", "?z=1&a=2&c;d&e=%zz&f", "?a;b=1", "?q=+%20&q=\xe9"} {
+				if got := g.ask(http.MethodGet, shop, "/orders/7"+query, ""); got.header.Get("X-Seen") != "GET /base/orders/7"+query {
+					t.Errorf("%s: %q has become %q", name, query, got.header.Get("X-Seen"))
+				}
+			}
+			for path, want := range map[string]string{"/slow?size=7": "7", "/slow?size=0": "0", "/slow?size=1048577": "1048577", "/orders/7": ""} {
+				if got := g.ask(http.MethodHead, shop, path, ""); got.header.Get("Content-Length") != want || got.body != "" {
+					t.Errorf("%s: HEAD %s: %d %v", name, path, got.status, got.header)
+				}
 			}
 			for _, size := range []int{0, 1000, 512<<10 - 1, 512 << 10, 512<<10 + 1, 1 << 20} {
 				body := strings.Repeat("y", size)

@@ -44,14 +44,14 @@ func originOf(u *url.URL) (Origin, error) {
 	return o, nil
 }
 
-// isNumber tells whether resolvers may take a host for an IPv4 address: its last part is a number.
+// isNumber reports whether resolvers may take a host for an IPv4 address: its last part is a number.
 func isNumber(host string) bool {
 	last := host[strings.LastIndexByte(host, '.')+1:]
 	_, err := strconv.ParseUint(last, 0, 64) // 0x7f is one, too
 	return err == nil
 }
 
-// isAddress tells whether a host is an address as addresses are written.
+// isAddress reports whether a host is an address as addresses are written.
 func isAddress(host string) bool {
 	_, err := netip.ParseAddr(host)
 	return err == nil

@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"waybill.dev/cmd/internal/client"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/tunnel"
 )
@@ -46,7 +47,7 @@ type services struct {
 // directly to the address in the configuration.
 func newTransport() *http.Transport {
 	return &http.Transport{
-		DialContext:        (&net.Dialer{Timeout: dialTime}).DialContext,
+		DialContext:        client.Dial,
 		DisableCompression: true, MaxIdleConnsPerHost: maxIdle, IdleConnTimeout: idleTime,
 		TLSHandshakeTimeout: dialTime, MaxResponseHeaderBytes: tunnel.MaxHeader,
 	}
@@ -136,6 +137,7 @@ func (s *services) proxy(endpoint *url.URL) http.Handler {
 	return &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(endpoint)
+			r.Out.URL.RawQuery = r.In.URL.RawQuery // the proxy would leave out what it can't read
 			// Gateways have said who asked; the agent knows of nobody else.
 			for _, name := range []string{"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "Forwarded"} {
 				if values := r.In.Header.Values(name); len(values) > 0 {

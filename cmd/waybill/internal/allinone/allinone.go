@@ -96,11 +96,14 @@ func (i *Instance) open(ctx context.Context, s settings.Settings, version string
 	} else {
 		i.NATS = "as set in " + settings.NATSURL
 	}
-	if options.Listening, err = i.receive(ctx, s, log); err != nil {
+	servers, err := i.receive(ctx, s, log)
+	if err != nil {
 		return err
 	}
+	doors := newDoors(dir, s, log)
+	options.Listening = func() []*boot.Server { return append(doors.list(), servers...) }
 	options.Settings = s
-	return i.serve(ctx, options, dir)
+	return i.serve(ctx, options, dir, doors)
 }
 
 // keys returns the two keys: those that were set, else those in the data directory, else new ones.
@@ -164,7 +167,7 @@ func (i *Instance) receiverServer(ctx context.Context, s settings.Settings, log 
 	return server, err
 }
 
-func (i *Instance) serve(ctx context.Context, options boot.Options, dir *datadir.Dir) error {
+func (i *Instance) serve(ctx context.Context, options boot.Options, dir *datadir.Dir, doors *doors) error {
 	h, err := boot.Open(ctx, i.process, options)
 	if err != nil {
 		return err
@@ -176,7 +179,7 @@ func (i *Instance) serve(ctx context.Context, options boot.Options, dir *datadir
 	if _, err := dispatcherpart.AddWatched(i.process, h, i.watch); err != nil {
 		return err
 	}
-	handler, err := apipart.AddAPI(i.process, h)
+	handler, err := apipart.AddAPI(i.process, h, doors.url)
 	if err != nil {
 		return err
 	}
@@ -185,6 +188,8 @@ func (i *Instance) serve(ctx context.Context, options boot.Options, dir *datadir
 		return err
 	}
 	i.API = h.Serve(i.process, all)
+	doors.reopen(ctx)
+	i.process.Add("doors", func(ctx context.Context) error { return doors.run(ctx, all) })
 	link, err := handler.ConsoleLink(ctx)
 	if err != nil {
 		return err

@@ -32,7 +32,7 @@ func ownNames(handler http.Handler, s settings.Settings) http.Handler {
 	})
 }
 
-// isPage tells whether a path is one of pages for browsers.
+// isPage reports whether a path is one of pages for browsers.
 func isPage(path string) bool {
 	for _, begin := range []string{"/console", "/docs"} {
 		if rest, ok := strings.CutPrefix(path, begin); ok && (rest == "" || rest[0] == '/') {

@@ -36,8 +36,8 @@ const (
 
 // target says which installation a command works with.
 type target struct {
-	server, key, data string
-	flags             *pflag.FlagSet
+	server, key, data, context string
+	flags                      *pflag.FlagSet
 }
 
 // addTarget adds the flags that name an installation.
@@ -46,6 +46,8 @@ func addTarget(cmd *cobra.Command) *target {
 	t.flags.StringVar(&t.server, "server", "", "`URL` of the installation; default: the one that runs in the data directory, else "+defaultServer)
 	t.flags.StringVar(&t.key, "key", "", "API `key`; default: the one in the data directory, for the installation there")
 	t.flags.StringVar(&t.data, "data", defaultData, "data `directory` of waybill dev")
+	t.flags.StringVar(&t.context, "context", "", "`name` of a context that has both (see waybill context)")
+	_ = cmd.RegisterFlagCompletionFunc("context", contextNames)
 	setVariable(t.flags, "server", serverVariable)
 	setVariable(t.flags, "key", keyVariable)
 	setVariable(t.flags, "data", settings.DataDir)
@@ -94,6 +96,12 @@ func serverURL(text string) (string, error) {
 // this environment, else the key that `waybill dev` keeps for its own address. A key is sent
 // only to the address that it was stored or named with.
 func (t *target) access() (client.Access, error) {
+	if one, name, err := t.chosen(); err != nil || one != nil {
+		if err != nil {
+			return client.Access{}, err
+		}
+		return client.Access{URL: one.Server, Key: one.secret(), From: "the context " + name}, nil
+	}
 	base, err := t.base()
 	if err != nil {
 		return client.Access{}, err

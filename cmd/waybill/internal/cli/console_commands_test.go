@@ -37,7 +37,7 @@ func TestConsoleCommands(t *testing.T) {
 			continue
 		}
 		var out, notes bytes.Buffer
-		if code := cli.Main("test", arguments, strings.NewReader(""), &out, &notes); code == misused {
+		if code := cli.Main("test", arguments, strings.NewReader("{}"), &out, &notes); code == misused {
 			t.Errorf("%s\n%s", command, notes.String())
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -202,9 +203,9 @@ func (a *app) explainUpload(err error, to client.Source) error {
 
 // addDeployments adds to the verbs of deployments what follows a build or reads one.
 func (a *app) addDeployments(cmd *cobra.Command) {
-	redeploy, log := a.redeploy(), a.buildLog()
-	cmd.AddCommand(redeploy, log)
-	for _, c := range []*cobra.Command{redeploy, log} {
+	redeploy, rollback, log := a.redeploy(), a.rollback(), a.buildLog()
+	cmd.AddCommand(redeploy, rollback, log)
+	for _, c := range []*cobra.Command{redeploy, rollback, log} {
 		first, _, _ := strings.Cut(c.Example, "\n")
 		cmd.Example += "\n" + first
 	}
@@ -242,17 +243,90 @@ func (a *app) redeploy() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		accepted, err := c.Redeploy(ctx, d.Name, build)
+		return a.rebuild(ctx, c, d, build, wait, *form)
+	})
+	return cmd
+}
+
+// rebuild builds a deployment anew from the files of a build, and follows that.
+func (a *app) rebuild(ctx context.Context, c *client.Client, d client.Deployment, build string, wait time.Duration, form output) error {
+	accepted, err := c.Redeploy(ctx, d.Name, build)
+	if err != nil {
+		return err
+	}
+	if accepted.URL == "" {
+		accepted.URL = d.URL
+	}
+	w := a.watch(c, client.Source{Account: d.AccountName, Project: d.ProjectName, Branch: d.BranchName})
+	return w.end(ctx, accepted, wait, form)
+}
+
+func (a *app) rollback() *cobra.Command {
+	var wait time.Duration
+	v := verb.Verb{Name: "rollback", Args: verb.BuildArgs()}
+	cmd := &cobra.Command{
+		Use: "rollback DEPLOYMENT [BUILD-ID]", Short: "Serve an earlier build again",
+		Long: "Builds a deployment anew from the files of an earlier build, with the variables as\n" +
+			"they are now. Without an id it takes the newest good build before the one that is\n" +
+			"served. The beginning of an id is enough, and so is a build's number.",
+		Example: "  waybill deployments rollback shop-main-4zq2mw7k5a\n  waybill deployments rollback shop-main-4zq2mw7k5a 3",
+		Args:    func(_ *cobra.Command, args []string) error { return counted(v, args) },
+	}
+	where := addTarget(cmd)
+	act := &action{Verb: v, where: where, input: &verb.Input{}}
+	cmd.ValidArgsFunction = act.complete
+	addWait(cmd, &wait)
+	form := addOutput(cmd)
+	cmd.RunE = run(func(_ *cobra.Command, args []string) error {
+		c, err := where.connect()
 		if err != nil {
 			return err
 		}
-		if accepted.URL == "" {
-			accepted.URL = d.URL
+		defer c.Close()
+		ctx, stop := boot.Signals(context.Background(), nil)
+		defer stop()
+		d, err := c.Deployment(ctx, args[0])
+		if err != nil {
+			return err
 		}
-		w := a.watch(c, client.Source{Account: d.AccountName, Project: d.ProjectName, Branch: d.BranchName})
-		return w.end(ctx, accepted, wait, *form)
+		builds, err := c.Builds(ctx, d.Name)
+		if err != nil {
+			return err
+		}
+		to, err := earlier(d, builds, args[1:])
+		if err != nil {
+			return err
+		}
+		a.note("Rolling back to build %d.", to.Number)
+		return a.rebuild(ctx, c, d, to.ID, wait, *form)
 	})
 	return cmd
+}
+
+// earlier returns the build to roll back to: the one that is named by its number or the beginning of its id,
+// else the newest good one before the one that is served.
+func earlier(d client.Deployment, builds []client.BuildLine, named []string) (client.BuildLine, error) {
+	var found []client.BuildLine
+	for _, b := range builds {
+		switch {
+		case b.Status != client.DeploymentSuccess:
+		case len(named) > 0 && (strconv.Itoa(b.Number) == named[0] || b.ID == named[0]):
+			return b, nil
+		case len(named) > 0 && len(named[0]) >= shortest && strings.HasPrefix(b.ID, named[0]):
+			found = append(found, b)
+		case len(named) == 0 && d.Build != nil && b.Number < d.Build.Number && (len(found) == 0 || b.Number > found[0].Number):
+			found = []client.BuildLine{b}
+		}
+	}
+	switch {
+	case len(found) == 1:
+		return found[0], nil
+	case len(found) > 1:
+		return client.BuildLine{}, usagef("%s is the beginning of %s", console.Clean(named[0]), many(len(found), "build"))
+	case len(named) > 0:
+		return client.BuildLine{}, fmt.Errorf("%s has no good build %s; see: waybill deployments builds %[1]s", console.Clean(d.Name), console.Clean(named[0]))
+	}
+	return client.BuildLine{}, fmt.Errorf("%s has no good build before the one that is served", console.Clean(d.Name))
 }
 
 func (a *app) buildLog() *cobra.Command {

@@ -51,6 +51,7 @@ func (w *watcher) say(format string, args ...any) {
 type outcome struct {
 	DeploymentName string         `json:"deploymentName"`
 	URL            string         `json:"url"`
+	LocalURL       string         `json:"localUrl,omitempty"`
 	BuildID        string         `json:"buildId"`
 	StatusID       string         `json:"statusId"`
 	Status         string         `json:"status"`
@@ -73,7 +74,7 @@ func (w *watcher) end(ctx context.Context, accepted client.Accepted, wait time.D
 	if url == "" {
 		url = accepted.URL
 	}
-	result := outcome{accepted.DeploymentName, url, accepted.BuildID, accepted.StatusID, status.Status, status.Result.Routes, status.Result.Errors}
+	result := outcome{accepted.DeploymentName, url, status.LocalURL, accepted.BuildID, accepted.StatusID, status.Status, status.Result.Routes, status.Result.Errors}
 	if form == asJSON {
 		if err := console.JSON(w.stdout, result); err != nil {
 			return err
@@ -91,6 +92,9 @@ func (w *watcher) end(ctx context.Context, accepted client.Accepted, wait time.D
 	w.say("%s Deployed %s, with %s.", style.Good("✓"), console.Clean(accepted.DeploymentName), many(result.Routes, "route"))
 	if form != asJSON {
 		fmt.Fprintln(w.stdout, console.Clean(url))
+	}
+	if status.LocalURL != "" {
+		w.say("Clients that can't look up names below localhost reach it at %s", console.Clean(status.LocalURL))
 	}
 	return nil
 }

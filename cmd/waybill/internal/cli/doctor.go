@@ -37,8 +37,10 @@ func (a *app) doctor() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check an installation and say what to do",
-		Long: "Checks an installation with the settings that its processes read: settings,\n" +
-			"running parts, database, bus, what waits, network, disk, and what ends soon.\n" +
+		Long: "Checks an installation with the settings that its processes would have here,\n" +
+			"from flags, this command's environment and --config, but not from the\n" +
+			"environment of processes that run: settings, running parts, database, bus,\n" +
+			"what waits, network, disk, and what ends soon.\n" +
 			"Each finding says what it means and what to do. Nothing is changed, and no\n" +
 			"check takes longer than --timeout. Ends with exit code 1 if there is a fault.",
 		Example: "  waybill doctor\n  waybill doctor --verbose --data /var/lib/waybill\n" +

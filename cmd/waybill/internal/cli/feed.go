@@ -150,7 +150,7 @@ func (r *feedReader) each(ctx context.Context, take func(feedEvent) error) error
 	}
 }
 
-// refused tells whether the installation has said that the request is wrong.
+// refused reports whether the installation has said that the request is wrong.
 func refused(err error) bool {
 	p, ok := errors.AsType[*client.Problem](err)
 	return ok && p.Status < http.StatusInternalServerError && p.Status != http.StatusTooManyRequests

@@ -43,7 +43,7 @@ func (a *app) health() *cobra.Command {
 		if err != nil {
 			return usagef("%q is not a URL such as %s", console.Clean(url), defaultServer)
 		}
-		response, err := http.DefaultClient.Do(request)
+		response, err := client.NewHTTP().Do(request)
 		if err != nil {
 			return client.NoAnswer(url, err)
 		}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"waybill.dev/cmd/internal/client"
 	"waybill.dev/shared/signature"
 )
 
@@ -101,7 +102,7 @@ func readPlace(ctx context.Context, place string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read key set: %w", err)
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := client.NewHTTP().Do(request)
 	if err != nil {
 		return nil, fmt.Errorf("read key set: %w", err)
 	}

@@ -69,7 +69,7 @@ func (a *app) inspect() *cobra.Command {
 func (t *target) mcpServer(args []string) (endpoint string, key domain.Secret, err error) {
 	if len(args) == 0 {
 		to, err := t.access()
-		return strings.TrimSuffix(to.URL, "/") + mcpPath, to.Key, err
+		return strings.TrimSuffix(to.URL, "/") + mcpPath + "?tools=all", to.Key, err
 	}
 	asked, err := url.Parse(client.WithScheme(args[0]))
 	if err != nil || asked.Host == "" || asked.Scheme != "http" && asked.Scheme != "https" {

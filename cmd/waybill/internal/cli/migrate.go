@@ -94,7 +94,7 @@ type migrationLine struct {
 // migration makes cmd list what work returns; none says that there is nothing.
 func (a *app) migration(cmd *cobra.Command, work func(context.Context, *store.Store) ([]store.Migration, error), none string) {
 	load := addSettings(cmd, settings.Migrate)
-	form := addOutput(cmd)
+	form := addForms(cmd)
 	cmd.RunE = run(func(cmd *cobra.Command, _ []string) error {
 		set, err := load()
 		if err != nil {

@@ -209,7 +209,7 @@ func tellReceiver(ctx context.Context, base, path string, secret domain.Secret) 
 		return usagef("--receiver-url is not a URL")
 	}
 	request.Header.Set("Content-Type", "application/json")
-	response, err := http.DefaultClient.Do(request)
+	response, err := client.NewHTTP().Do(request)
 	if err != nil {
 		return fmt.Errorf("the receiver: %w", client.NoAnswer(base, err))
 	}

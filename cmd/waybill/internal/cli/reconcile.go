@@ -18,6 +18,7 @@ import (
 
 	"waybill.dev/cmd/internal/console"
 	"waybill.dev/cmd/waybill/internal/verb"
+	"waybill.dev/shared/rfc3339"
 )
 
 func (a *app) reconcile() *cobra.Command {
@@ -60,7 +61,7 @@ func (a *app) compare(ctx context.Context, feed *feedReader, file string, from t
 	events := 0
 	err = feed.each(ctx, func(e feedEvent) error {
 		// An event whose time can't be read counts: it is rather reported than left out.
-		if at, err := time.Parse(time.RFC3339, e.Timestamp); err == nil && at.Before(from) {
+		if at, ok := rfc3339.Parse(e.Timestamp); ok && at.Before(from) {
 			return sets.add(tooEarly, e.ID)
 		}
 		events++

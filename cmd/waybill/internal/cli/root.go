@@ -16,6 +16,7 @@ import (
 
 	"waybill.dev/cmd/internal/boot"
 	"waybill.dev/cmd/internal/console"
+	"waybill.dev/cmd/internal/settings"
 )
 
 // app is what every command works with.
@@ -25,6 +26,7 @@ type app struct {
 	stdin   io.Reader
 	stdout  io.Writer
 	stderr  io.Writer
+	query   *query // nil: none was asked for
 }
 
 // failure marks an error of a command that was used rightly.
@@ -48,6 +50,11 @@ func Main(version string, args []string, stdin io.Reader, stdout, stderr io.Writ
 	root := a.root()
 	root.SetArgs(args[1:])
 	command, err := root.ExecuteC()
+	if a.query != nil {
+		if failed := a.query.end(); err == nil && failed != nil {
+			err = failure{failed}
+		}
+	}
 	if err == nil {
 		return boot.ExitOK
 	}
@@ -91,7 +98,10 @@ func (a *app) root() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			return fromEnvironment(cmd.Flags(), os.LookupEnv)
+			if err := fromEnvironment(cmd.Flags(), os.LookupEnv); err != nil {
+				return err
+			}
+			return a.startQueries(cmd)
 		},
 	}
 	root.SetIn(a.stdin)
@@ -114,7 +124,7 @@ func (a *app) root() *cobra.Command {
 		}
 	}
 	add(groupTry, a.demo(), a.dev())
-	add(groupUse, a.trigger(), a.listen(), a.receiver(), a.console(), a.deploy(), a.logs())
+	add(groupUse, a.trigger(), a.listen(), a.receiver(), a.console(), a.deploy(), a.logs(), a.contexts())
 	add(groupManage, a.nouns()...)
 	add(groupOperate, a.doctor(), a.check(), a.migrate(), a.backup(), a.restore(), a.health(), a.routes())
 	add(groupUse, a.mcp())
@@ -139,7 +149,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	if name == "url" && cmd.Flags().Lookup("server") != nil {
 		return usagef("%w: name the installation with --server or %s", err, serverVariable)
 	}
-	if meant := nearest(name, flagNames(cmd)); meant != "" {
+	if meant := settings.Nearest(name, flagNames(cmd)); meant != "" {
 		return usagef("%w; did you mean --%s?", err, meant)
 	}
 	return usage{err}
@@ -198,7 +208,7 @@ func subcommands(cmd *cobra.Command, args []string) error {
 // unknownCommand names the commands that may have been meant.
 func unknownCommand(cmd *cobra.Command, word string) error {
 	message := fmt.Sprintf("unknown command %q for %q", console.Clean(word), cmd.CommandPath())
-	if meant := nearest(word, names(cmd)); meant != "" {
+	if meant := settings.Nearest(word, names(cmd)); meant != "" {
 		message += "; did you mean " + meant + "?"
 	}
 	return usagef("%s", message)
@@ -263,28 +273,58 @@ type output string
 const (
 	asTable output = "table"
 	asJSON  output = "json"
+	asID    output = "id" // of commands that show things which have one
 )
 
-// addOutput adds -o to the command.
-func addOutput(cmd *cobra.Command) *output {
-	o := asTable
-	cmd.Flags().VarP(&o, "output", "o", "table or json")
-	setVariable(cmd.Flags(), "output", outputVariable)
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{string(asTable), string(asJSON)}, cobra.ShellCompDirectiveNoFileComp))
-	return &o
+// addOutput adds -o and --jq to the command; forms are those besides table and json.
+func addOutput(cmd *cobra.Command, forms ...output) *output {
+	cmd.Flags().String("jq", "", "what of the JSON to print, an `expression` of jq; texts are printed as they are")
+	_ = cmd.RegisterFlagCompletionFunc("jq", cobra.NoFileCompletions)
+	return addForms(cmd, forms...)
 }
 
-func (o *output) String() string { return string(*o) }
+// addForms adds -o alone.
+func addForms(cmd *cobra.Command, forms ...output) *output {
+	v := &outputValue{output: asTable, forms: append([]output{asTable, asJSON}, forms...)}
+	cmd.Flags().VarP(v, "output", "o", v.choices())
+	setVariable(cmd.Flags(), "output", outputVariable)
+	var words []string
+	for _, form := range v.forms {
+		words = append(words, string(form))
+	}
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+	return &v.output
+}
+
+// outputValue is the value of -o.
+type outputValue struct {
+	output
+
+	forms []output
+}
+
+// choices names the forms in words.
+func (v *outputValue) choices() string {
+	var words []string
+	for _, form := range v.forms {
+		words = append(words, string(form))
+	}
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}
+
+// String implements pflag.Value.
+func (v *outputValue) String() string { return string(v.output) }
 
 // Type implements pflag.Value.
-func (o *output) Type() string { return "form" }
+func (v *outputValue) Type() string { return "form" }
 
 // Set implements pflag.Value.
-func (o *output) Set(text string) error {
-	if !slices.Contains([]output{asTable, asJSON}, output(text)) {
-		return errors.New("must be table or json")
+func (v *outputValue) Set(text string) error {
+	if !slices.Contains(v.forms, output(text)) {
+		return errors.New("must be " + v.choices())
 	}
-	*o = output(text)
+	v.output = output(text)
 	return nil
 }
 

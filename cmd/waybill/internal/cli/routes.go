@@ -54,6 +54,8 @@ func (a *app) checkRoutes() *cobra.Command {
 		Short: "List everything that is wrong with the route files",
 		Long: "Reads the route files as a server does, but starts nothing. Prints everything\n" +
 			"that is wrong, one fault a line. Ends with exit code 1 if there is a fault.\n" +
+			"Without faults, notes say what is not checked and which tools have a name that\n" +
+			"was made for them.\n" +
 			"Set the variables that the files use as $env(NAME), as for the server.\n\n" +
 			"With --deployment the files are checked as a build of them would be: it has the\n" +
 			"variables that --var names and no others, and back ends are public.\n" +
@@ -95,6 +97,17 @@ type faultLine struct {
 	Message   string `json:"message"`
 }
 
+// notesOf returns what is no fault of routes, and yet good to know.
+func notesOf(routes []gateway.RouteInfo) []faultLine {
+	lines := []faultLine{}
+	for _, r := range routes {
+		for _, note := range r.Notes {
+			lines = append(lines, faultLine{File: r.File, Operation: r.Operation, Message: note})
+		}
+	}
+	return lines
+}
+
 func (a *app) printCheck(routes []gateway.RouteInfo, faults []gateway.RouteFault, form output) error {
 	if form == asJSON {
 		lines := []faultLine{}
@@ -104,7 +117,11 @@ func (a *app) printCheck(routes []gateway.RouteInfo, faults []gateway.RouteFault
 		return console.JSON(a.stdout, struct {
 			Routes int         `json:"routes"`
 			Faults []faultLine `json:"faults"`
-		}{len(routes), lines})
+			Notes  []faultLine `json:"notes"`
+		}{len(routes), lines, notesOf(routes)})
+	}
+	for _, n := range notesOf(routes) {
+		fmt.Fprintln(a.stdout, console.Clean("note: "+gateway.RouteFault{File: n.File, Operation: n.Operation, Message: n.Message}.Error()))
 	}
 	for _, f := range faults {
 		fmt.Fprintln(a.stdout, console.Clean(f.Error()))

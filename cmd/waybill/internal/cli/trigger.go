@@ -19,6 +19,7 @@ import (
 	"waybill.dev/cmd/internal/client"
 	"waybill.dev/cmd/internal/console"
 	"waybill.dev/cmd/internal/sample"
+	"waybill.dev/cmd/internal/settings"
 	"waybill.dev/shared/domain"
 )
 
@@ -77,7 +78,7 @@ func (a *app) trigger() *cobra.Command {
 	flags.StringVar(&b.id, "id", "", "the event's id; default: Waybill makes one")
 	flags.IntVar(&b.count, "count", 1, "how many events")
 	flags.Float64Var(&b.perSecond, "rate", 0, "events a second; 0: as fast as possible")
-	form := addOutput(cmd)
+	form := addOutput(cmd, asID)
 	cmd.RunE = run(func(cmd *cobra.Command, args []string) error {
 		if err := b.check(); err != nil {
 			return err
@@ -121,7 +122,7 @@ func oneEventType(_ *cobra.Command, args []string) error {
 		if domain.EventType(args[0]).Valid() {
 			return nil
 		}
-		if near := nearest(args[0], typeNames()); near != "" {
+		if near := settings.Nearest(args[0], typeNames()); near != "" {
 			meant = "; did you mean " + near + "?"
 		}
 	}
@@ -188,6 +189,12 @@ func (a *app) printPublished(form output, kind domain.EventType, published []cli
 		return console.JSON(a.stdout, map[string]any{"events": published})
 	}
 	if len(published) == 0 {
+		return nil
+	}
+	if form == asID {
+		for _, p := range published {
+			fmt.Fprintln(a.stdout, p.ID)
+		}
 		return nil
 	}
 	if len(published) > listed {

@@ -28,7 +28,7 @@ func TestNamesAreCompleted(t *testing.T) {
 		{[]string{"deploy", ".", "--project", ""}, "/v1/accounts/northwind/projects", "one\ntwo\n:4\n"},
 		{[]string{"buckets", "create", ""}, "", ":4\n"},
 		{[]string{"events", "publish", ""}, "", ":0\n"},
-		{[]string{"events", "list", "--type", ""}, "", "shipment.created\nshipment.in_transit\nshipment.delivered\nshipment.exception\nwaybill.webhook.failing\nwaybill.webhook.recovered\nwaybill.webhook.circuit_opened\nwaybill.webhook.disabled\nwaybill.delivery.exhausted\n:4\n"},
+		{[]string{"events", "list", "--type", ""}, "", "shipment.created\nshipment.in_transit\nshipment.delivered\nshipment.exception\nwaybill.webhook.failing\nwaybill.webhook.recovered\nwaybill.webhook.circuit_opened\nwaybill.webhook.disabled\nwaybill.delivery.exhausted\nwaybill.domain.contested\nwaybill.domain.moved\n:4\n"},
 	}
 	for _, row := range rows {
 		t.Run(strings.Join(row.words, " "), func(t *testing.T) {

@@ -28,10 +28,11 @@ func TestTables(t *testing.T) {
 		{"more to come", "deliveries list", `{"data":[{"id":"d","status":"held","attemptCount":0,"eventId":"e"}],"nextCursor":"abc"}`, "ID  STATUS  TRIES  EVENT\nd   held    0      e\n", "There are more. Next page: --cursor abc\n"},
 		{
 			"state of webhooks", "webhooks list",
-			`[{"id":"w","active":true,"url":"https://example.com","events":["shipment.created","shipment.delivered"]},{"id":"x","active":false,"disabledReason":"gone","url":"https://example.com","events":["shipment.created"]}]`,
+			`[{"id":"w","active":true,"url":"https://example.com","events":["shipment.created","shipment.delivered"],"health":{"state":"circuitOpen","waiting":0,"held":1620,"scheduled":3}},{"id":"y","active":true,"url":"https://example.com","events":["shipment.created"],"health":{"state":"healthy"}},{"id":"x","active":false,"disabledReason":"gone","url":"https://example.com","events":["shipment.created"]}]`,
 			"ID  ACTIVE  URL                  EVENTS                               STATE\n" +
-				"w   yes     https://example.com  shipment.created,shipment.delivered  ok\n" +
-				"x   no      https://example.com  shipment.created                     gone\n", "",
+				"w   yes     https://example.com  shipment.created,shipment.delivered  circuit open, 1620 held, 3 scheduled\n" +
+				"y   yes     https://example.com  shipment.created                     healthy\n" +
+				"x   no      https://example.com  shipment.created                     inactive: gone\n", "",
 		},
 		{
 			"one thing", "buckets get partners",

@@ -3,6 +3,7 @@ package cli_test
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"strings"
@@ -45,6 +46,23 @@ func columned(t *testing.T, columns uint16) (tty, person *os.File) {
 		t.Fatalf("set the terminal's width: %v", err)
 	}
 	return tty, person
+}
+
+// Webhooks of one host are told apart at 80 columns, by the end of their URLs.
+func TestURLsAreToldApart(t *testing.T) {
+	t.Parallel()
+	tty, person := columned(t, 80)
+	var got []asked
+	base := "https://receiver.shop.example.com/callbacks/of/shipments/"
+	row := func(end string) string { return `{"id":"` + webhook + `","active":true,"url":"` + base + end + `"}` }
+	code := cli.Main("test", []string{"waybill", "webhooks", "list", "--server", api(t, http.StatusOK, `{"data":[`+row("warehouse")+","+row("returns")+`]}`, &got), "--key", apiKey}, tty, tty, io.Discard)
+	if _, err := tty.WriteString("that-was-all\n"); err != nil {
+		t.Fatal(err)
+	}
+	if said := until(t, person, "that-was-all"); code != 0 || !strings.Contains(said, "…") || !strings.Contains(said, "/warehouse") || !strings.Contains(said, "/returns") ||
+		!strings.Contains(said, " receiver.") || strings.Contains(said, "https://") {
+		t.Errorf("exit code %d\n%s", code, said)
+	}
 }
 
 func TestTablesFit(t *testing.T) {

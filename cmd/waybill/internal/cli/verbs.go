@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -30,6 +31,8 @@ type action struct {
 	account string
 	yes     bool
 	wait    bool
+	follow  bool
+	web     bool // show the console's page instead
 	form    *output
 }
 
@@ -87,7 +90,8 @@ func (a *app) verb(v verb.Verb) *cobra.Command {
 	act := &action{Verb: v, where: addTarget(cmd), input: &verb.Input{}}
 	act.input.Read = func(name string) ([]byte, error) { return a.bodyOf(&callback{body: name}) }
 	a.addVerbFlags(cmd, act)
-	act.form = addOutput(cmd)
+	act.form = addOutput(cmd, asID)
+	act.addWeb(cmd)
 	cmd.ValidArgsFunction = act.complete
 	cmd.RunE = run(func(cmd *cobra.Command, args []string) error {
 		act.input.Args = withFlags(cmd, v, args)
@@ -154,6 +158,9 @@ func (a *app) addVerbFlags(cmd *cobra.Command, act *action) {
 			_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(f.Choices, cobra.ShellCompDirectiveNoFileComp))
 		}
 	}
+	if act.Follow {
+		flags.BoolVarP(&act.follow, "follow", "f", false, "go on with what comes and changes, until it is interrupted")
+	}
 	if act.Wait {
 		flags.BoolVar(&act.wait, "wait", false, "until the job is over; fails if a delivery of it does")
 	}
@@ -186,9 +193,15 @@ func (a *app) perform(ctx context.Context, act *action) error {
 		return err
 	}
 	defer c.Close()
-	answer, err := act.send(ctx, c, request)
+	if act.follow {
+		return a.followList(act, c)
+	}
+	answer, err := act.answer(ctx, c, request)
 	if err != nil {
 		return err
+	}
+	if act.web {
+		return a.openPage(act, c)
 	}
 	if act.wait {
 		return a.await(ctx, c, act, answer)
@@ -200,6 +213,23 @@ func (a *app) perform(ctx context.Context, act *action) error {
 		}
 	}
 	return a.show(act, answer, more)
+}
+
+// answer sends the request. What is not found is looked for by the beginning of its id.
+func (act *action) answer(ctx context.Context, c *client.Client, request *verb.Request) ([]byte, error) {
+	answer, err := act.send(ctx, c, request)
+	problem, refused := errors.AsType[*client.Problem](err)
+	if !refused || problem.Status != http.StatusNotFound {
+		return answer, err
+	}
+	before := request.Path
+	if missing := act.complement(ctx, c, request); missing != nil {
+		return nil, missing
+	}
+	if request.Path == before {
+		return nil, err
+	}
+	return act.send(ctx, c, request)
 }
 
 // send sends the request, to the account that it is about.
@@ -238,14 +268,18 @@ func (a *app) show(act *action, answer []byte, more func([]map[string]any)) erro
 		a.note("%s", act.Sentence(act.Done, act.input))
 		return nil
 	}
-	if *act.form == asJSON {
+	if *act.form == asID {
+		for _, id := range act.Show.IDs(answer) {
+			fmt.Fprintln(a.stdout, console.Clean(id))
+		}
+	} else if *act.form == asJSON {
 		if _, err := a.stdout.Write(append(answer, '\n')); err != nil {
 			return err
 		}
 	} else if err := a.showTable(act.Show, answer, more); err != nil {
 		return err
 	}
-	if act.Once != "" && verb.HasSecret(answer) {
+	if act.Once != "" && *act.form != asID && verb.HasSecret(answer) {
 		a.note("%s", act.Once)
 	}
 	return nil

@@ -194,7 +194,7 @@ func TestVerbsAskTheAPI(t *testing.T) {
 		},
 		{"managers delete partners acme eusr_1", "DELETE", at + "/key-buckets/partners/consumers/acme/managers/eusr_1", ""},
 
-		{"webhooks list --limit 10", "GET", "/v1/webhooks?limit=10", ""},
+		{"webhooks list --limit 10 --troubled", "GET", "/v1/webhooks?include=health&limit=10&troubled=true", ""},
 		{
 			"webhooks create https://example.com/a", "POST", "/v1/webhooks",
 			`{"events":["shipment.created","shipment.in_transit","shipment.delivered","shipment.exception"],"url":"https://example.com/a"}`,
@@ -223,7 +223,7 @@ func TestVerbsAskTheAPI(t *testing.T) {
 			"webhooks create example.com/hooks --events shipment.created", "POST", "/v1/webhooks",
 			`{"events":["shipment.created"],"url":"example.com/hooks"}`,
 		},
-		{"webhooks ls", "GET", "/v1/webhooks", ""},
+		{"webhooks ls", "GET", "/v1/webhooks?include=health", ""},
 		{"webhooks rm " + webhook, "DELETE", "/v1/webhooks/" + webhook, ""},
 		{"webhooks delete " + webhook, "DELETE", "/v1/webhooks/" + webhook, ""},
 		{"webhooks update " + webhook + " --filter none", "PATCH", "/v1/webhooks/" + webhook, `{"filter":null}`},
@@ -343,7 +343,7 @@ func TestVerbsAreUsedWrongly(t *testing.T) {
 		{"buckets create partners --tag a=1 --tag a=2", "has the same name twice"},
 		{"buckets create partners --retrievable=maybe", "must be true or false"},
 		{"buckets list --limit many", "must be a whole number"},
-		{"buckets list -o yaml", "must be table or json"},
+		{"buckets list -o yaml", "must be table, json or id"},
 		{"consumers create partners acme --scope root", "must be one of webhooks:read, webhooks:write"},
 		{"consumers create partners acme --metadata [1]", `must be a JSON object such as {"plan":"gold"}`},
 		{"keys create partners acme --expires tomorrow", "must be a time such as 2026-12-01T00:00:00Z, or a duration such as 36h"},

@@ -47,13 +47,16 @@ func (s *site) checkExpiries(ctx context.Context) []finding.Finding {
 	}
 	now := time.Now()
 	counts, err := pipeline.New(db).CountExpiring(ctx, now)
-	if err == nil {
-		var more domain.ExpiryCount
-		if more, err = clientcas.New(db).CountExpiringClientCAs(ctx, now); err == nil {
+	hosts := domains.New(db)
+	for _, count := range []func() (domain.ExpiryCount, error){
+		func() (domain.ExpiryCount, error) { return clientcas.New(db).CountExpiringClientCAs(ctx, now) },
+		func() (domain.ExpiryCount, error) { return hosts.CountExpiringCertificates(ctx, now) },
+		func() (domain.ExpiryCount, error) { return hosts.CountExpiringDomains(ctx) },
+	} {
+		if err == nil {
+			var more domain.ExpiryCount
+			more, err = count()
 			counts = append(counts, more)
-			if more, err = domains.New(db).CountExpiringCertificates(ctx, now); err == nil {
-				counts = append(counts, more)
-			}
 		}
 	}
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/net/publicsuffix"
 
+	"waybill.dev/cmd/internal/client"
 	"waybill.dev/cmd/internal/settings"
 	"waybill.dev/cmd/waybill/internal/finding"
 )
@@ -98,8 +99,8 @@ func (s *site) checkClock(ctx context.Context) []finding.Finding {
 	if err != nil {
 		return one(finding.None("there is no URL to ask; give one with --url"))
 	}
-	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	response, err := client.Do(request)
+	caller := &http.Client{Transport: client.NewTransport(), CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	response, err := caller.Do(request)
 	if err != nil {
 		if s.URL == "" {
 			return one(finding.None(asked + " does not answer; give another with --url"))

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"waybill.dev/cmd/internal/client"
 	"waybill.dev/cmd/internal/settings"
 	"waybill.dev/cmd/waybill/internal/finding"
 	"waybill.dev/shared/bus"
@@ -63,7 +64,7 @@ func (p *part) read(ctx context.Context) {
 		p.err = err
 		return
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := client.NewHTTP().Do(request)
 	if err != nil {
 		p.err = err
 		return
@@ -123,7 +124,7 @@ func (s *site) checkReady(ctx context.Context) []finding.Finding {
 	if err != nil {
 		return nil
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := client.NewHTTP().Do(request)
 	if err != nil {
 		return one(finding.Bad(s.running.API+" does not answer: "+reason(err), "Nothing can be published over REST.", "restart it, and look at its log"))
 	}

@@ -26,7 +26,7 @@ func (s *site) checkSettings(context.Context) []finding.Finding {
 			given++
 		}
 	}
-	found = one(finding.Good(fmt.Sprintf("%d are set, %d have their default", given, len(s.Settings.Given)-given), "Every setting can be used. --verbose lists them with their sources."))
+	found = one(finding.Good(fmt.Sprintf("%d are set, %d have their default, in the environment of this command", given, len(s.Settings.Given)-given), "Every setting can be used. --verbose lists them with their sources. A process that runs elsewhere has an environment of its own: run doctor there, or name its file with --config."))
 	if s.Settings.Role == settings.Dev && !s.held && s.Settings.DatabaseURL == "" {
 		if _, err := os.Stat(s.Settings.DataDir); err != nil {
 			found = append(found, finding.Bad("there is no data directory "+s.Settings.DataDir, "Nothing was ever started here, or these are not the settings of your installation.",
@@ -61,11 +61,11 @@ func (s *site) checkEnvironment(context.Context) []finding.Finding {
 		name, _, _ := strings.Cut(variable, "=")
 		known := slices.ContainsFunc(settings.Specs(), func(spec settings.Spec) bool { return spec.Name == name })
 		if strings.HasPrefix(name, "WAYBILL_") && !known && !slices.Contains(otherVariables(), name) {
-			found = append(found, finding.Warn(name+" is set, and is not a setting", "Nothing reads it; it may be a misspelt name, and then the default holds.", "correct the name or remove it"))
+			found = append(found, finding.Warn(name+" is set in the environment of this command, and is not a setting", "Nothing reads it; it may be a misspelt name, and then the default holds.", "correct the name or remove it"))
 		}
 	}
 	if len(found) == 0 {
-		return one(finding.Good("no unknown variable", "Every WAYBILL_ variable is read by something."))
+		return one(finding.Good("no unknown variable in the environment of this command", "Every WAYBILL_ variable is read by something."))
 	}
 	return found
 }

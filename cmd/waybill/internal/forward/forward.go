@@ -7,13 +7,13 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
+	"waybill.dev/cmd/internal/client"
 	"waybill.dev/shared/signature"
 )
 
@@ -55,7 +55,7 @@ func New(to *url.URL, key signature.Key, notify func(Passed)) *Forwarder {
 		http: &http.Client{
 			Timeout: timeout,
 			Transport: &http.Transport{
-				DialContext:        (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
+				DialContext:        client.Dial,
 				DisableCompression: true, // it would add a header
 				IdleConnTimeout:    time.Minute,
 			},

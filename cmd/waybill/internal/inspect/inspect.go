@@ -11,6 +11,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"waybill.dev/cmd/internal/client"
 	"waybill.dev/shared/domain"
 )
 
@@ -77,9 +78,9 @@ type Resource struct {
 
 // Server asks the server at endpoint; key may be empty.
 func Server(ctx context.Context, endpoint string, key domain.Secret, version string) (*Report, error) {
-	transport := &keyed{key: key}
-	client := mcp.NewClient(&mcp.Implementation{Name: "waybill", Version: version}, nil)
-	session, err := client.Connect(ctx, &mcp.StreamableClientTransport{
+	transport := &keyed{key: key, inner: client.NewTransport()}
+	caller := mcp.NewClient(&mcp.Implementation{Name: "waybill", Version: version}, nil)
+	session, err := caller.Connect(ctx, &mcp.StreamableClientTransport{
 		Endpoint: endpoint, MaxRetries: -1, DisableStandaloneSSE: true,
 		HTTPClient: &http.Client{
 			Transport: transport,
@@ -172,8 +173,9 @@ func (r *Report) resources(ctx context.Context, session *mcp.ClientSession) erro
 
 // keyed adds the key to each request, and remembers how the last one was answered.
 type keyed struct {
-	key  domain.Secret
-	last atomic.Int32
+	key   domain.Secret
+	inner http.RoundTripper
+	last  atomic.Int32
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -183,7 +185,7 @@ func (k *keyed) RoundTrip(r *http.Request) (*http.Response, error) {
 		r.Header.Set("Authorization", "Bearer "+k.key.Reveal())
 	}
 	k.last.Store(0)
-	response, err := http.DefaultTransport.RoundTrip(r)
+	response, err := k.inner.RoundTrip(r)
 	if err == nil {
 		k.last.Store(int32(response.StatusCode))
 	}

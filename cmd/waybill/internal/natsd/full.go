@@ -22,7 +22,7 @@ const (
 // sends stands only in lines that begin otherwise: no words of it close the streams of all.
 const storeFailed = "JetStream failed to store a msg on stream "
 
-// noSpace tells whether a line of the server's log says that a message could not be written for want of room.
+// noSpace reports whether a line of the server's log says that a message could not be written for want of room.
 func noSpace(line string) bool {
 	return strings.HasPrefix(line, storeFailed) &&
 		(strings.Contains(line, "no space left") || strings.Contains(line, "not enough space on the disk")) // Windows

@@ -135,12 +135,12 @@ func made() []Column {
 // whoAmI is a noun and a verb in one.
 func whoAmI() Noun {
 	return Noun{Name: "whoami", Self: &Verb{
-		Name: "whoami", Short: "Show which account and consumer a key belongs to",
-		Long:    "Shows the account of a key, and its owner: bucket/consumer, or bootstrap.",
+		Name: "whoami", Short: "Show which account and consumer a key belongs to, and its scopes",
+		Long:    "Shows the account of a key, its owner (bucket/consumer, or bootstrap) and its\nscopes.",
 		Example: "  waybill whoami\n  WAYBILL_KEY=wbk_… waybill whoami -o json",
 		Method:  http.MethodGet, Path: "/v1/who-am-i",
 		Show: View{Columns: []Column{
-			{Title: "ACCOUNT", Member: "account"}, {Title: "SUB", Member: "sub"}, {Title: "EMAIL", Member: "email"},
+			{Title: "ACCOUNT", Member: "account"}, {Title: "SUB", Member: "sub"}, {Title: "SCOPES", Member: "scopes", Form: Joined}, {Title: "EMAIL", Member: "email"},
 		}},
 	}}
 }

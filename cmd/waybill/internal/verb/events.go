@@ -122,7 +122,7 @@ func deliveries() Noun {
 		Verbs: []Verb{
 			{
 				Name: "list", Short: "List deliveries, the newest first",
-				Example: "  waybill deliveries list --status failed --since 24h\n  waybill deliveries list --event evt_order4711_created",
+				Example: "  waybill deliveries list --status failed --since 24h\n  waybill deliveries list --event evt_order4711_created\n  waybill deliveries list --status failed --follow",
 				Method:  http.MethodGet, Path: deliveriesPath,
 				Flags: concat([]Flag{
 					{Name: "webhook", Usage: "only to the webhook with this `id`", In: InQuery, To: "webhookId"},
@@ -134,7 +134,7 @@ func deliveries() Noun {
 					{Name: "code", Usage: "HTTP status of the last attempt", Kind: Integer, In: InQuery, To: "statusCode"},
 					{Name: "test", Usage: "only tests; --test=false: no tests", Kind: Bool, In: InQuery},
 				}, span("since", "until"), scrolling()),
-				Show: View{None: "There are no such deliveries.", Columns: deliveryColumns()}, More: hostsAndAnswers,
+				Show: View{None: "There are no such deliveries.", Columns: deliveryColumns()}, More: hostsAndAnswers, Follow: true,
 			},
 			{
 				Name: "get", Short: "Show a delivery with its attempts",

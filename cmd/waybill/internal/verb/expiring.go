@@ -14,7 +14,7 @@ func ending() Noun {
 			{Title: "ENDS", Member: "expiresAt", Form: Brief},
 			{Title: "KIND", Member: "kind"},
 			{Title: "WEBHOOK", Member: "webhookId", Rare: true},
-			{Title: "URL", Member: "url", Shrinks: true, Rare: true},
+			{Title: "URL", Member: "url", Form: Link, Shrinks: true, Rare: true},
 			{Title: "SIGNING KEY", Member: "signingKeyId", Rare: true},
 			{Title: "BUCKET", Member: "bucketName", Rare: true},
 			{Title: "CONSUMER", Member: "consumerName", Rare: true},

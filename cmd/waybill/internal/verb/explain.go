@@ -67,12 +67,13 @@ func tellExplanation(w io.Writer, thing map[string]any, width int) {
 	}
 }
 
-// answered returns the body of the last answer, in one line.
+// answered returns the body of the last answer, in one line: of the delivery's last attempt, else the
+// one that a check tells of.
 func answered(thing members) string {
 	delivery, _ := thing["delivery"].(members)
 	attempts, _ := delivery["attempts"].([]any)
 	if len(attempts) == 0 {
-		return ""
+		return toldAnswer(thing)
 	}
 	last, _ := attempts[len(attempts)-1].(members)
 	body, _ := last["responseBody"].(string)
@@ -81,4 +82,15 @@ func answered(thing members) string {
 		return ""
 	}
 	return strings.TrimSpace(status.String() + " " + console.Clean(strings.Join(strings.Fields(body), " ")))
+}
+
+// toldAnswer returns the answer that the last check tells of.
+func toldAnswer(thing members) string {
+	chain, _ := thing["chain"].([]any)
+	if len(chain) == 0 {
+		return ""
+	}
+	last, _ := chain[len(chain)-1].(members)
+	body, _ := last["answer"].(string)
+	return console.Clean(body)
 }

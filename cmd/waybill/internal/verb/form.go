@@ -10,6 +10,7 @@ import (
 
 	"waybill.dev/cmd/internal/console"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/rfc3339"
 )
 
 // Form is how a value is written.
@@ -28,6 +29,7 @@ const (
 	Things // resources of the audit log, by name
 	Types  // event types, on a terminal without what they have in common
 	Brief  // a moment, on a terminal without year and zone
+	Link   // a URL, in lists on a terminal without its scheme, and cut in its middle: its end tells it from others of its host
 	Until  // a moment, on a terminal how long it is until then
 )
 
@@ -62,17 +64,24 @@ func (f Form) write(value any) string {
 
 // moment leaves out fractions of seconds.
 func moment(text string) string {
-	at, err := time.Parse(time.RFC3339, text)
-	if err != nil {
+	at, ok := rfc3339.Parse(text)
+	if !ok {
 		return text
 	}
-	return at.UTC().Format(time.RFC3339)
+	return at.Format(time.RFC3339)
 }
 
 // short writes a moment in fewer columns than write does; other values as it does.
 func (f Form) short(value any, now time.Time) string {
 	if f == Types {
 		return types(value)
+	}
+	if f == Link {
+		text := f.write(value)
+		if _, place, ok := strings.Cut(text, "://"); ok {
+			return place
+		}
+		return text
 	}
 	at, err := time.Parse(time.RFC3339, fmt.Sprint(value))
 	switch {

@@ -93,6 +93,6 @@ func tellHealth(w io.Writer, thing map[string]any, width int) {
 		}
 		text, _ := answer["body"].(string)
 		body := console.Clean(strings.Join(strings.Fields(text), " "))
-		fmt.Fprintln(w, strings.TrimRight(head+cut(body, max(width-len(head), least)), " "))
+		fmt.Fprintln(w, strings.TrimRight(head+Plain.cut(body, max(width-len(head), least)), " "))
 	}
 }

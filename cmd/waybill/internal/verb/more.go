@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
-	"strconv"
 	"strings"
 )
 
@@ -57,60 +56,33 @@ func hostsOf(ask Ask, rows []map[string]any) map[string]string {
 	return hosts
 }
 
-// stateOfWebhooks says of each webhook why it is off, how much is held for it, and whether
-// its circuit is open, as far as deliveries show.
-func stateOfWebhooks(ask Ask, rows []map[string]any) {
-	held := countDeliveries(ask, "held", func(string) bool { return true })
-	waiting := countDeliveries(ask, "retrying", func(reason string) bool { return reason == "circuitOpen" })
+// stateOfWebhooks says of each webhook how it is doing, as its health has it, why it is off, and how much
+// waits for it.
+func stateOfWebhooks(_ Ask, rows []map[string]any) {
 	for _, row := range rows {
-		id := fmt.Sprint(row["id"])
 		var words []string
-		if reason, ok := row["disabledReason"].(string); ok {
-			words = append(words, reason)
+		health, _ := row["health"].(members)
+		state, _ := health["state"].(string)
+		switch reason, off := row["disabledReason"].(string); {
+		case off:
+			words = append(words, "inactive: "+reason)
+		case state == "circuitOpen":
+			words = append(words, "circuit open")
+		case state != "":
+			words = append(words, state)
 		}
 		if fault, _ := row["fault"].(string); fault != "" {
 			words = append(words, "can't be read")
 		}
-		if n := held.of[id]; n > 0 {
-			words = append(words, held.many(n)+" held")
-		}
-		if n := waiting.of[id]; n > 0 {
-			words = append(words, "circuit open: "+waiting.many(n)+" wait")
-		}
-		if active, _ := row["active"].(bool); active && len(words) == 0 {
-			words = append(words, "ok")
+		for _, of := range []struct{ member, word string }{{"waiting", "waiting"}, {"held", "held"}, {"scheduled", "scheduled"}} {
+			if n, _ := health[of.member].(json.Number); n != "" && n != "0" {
+				words = append(words, n.String()+" "+of.word)
+			}
 		}
 		if len(words) > 0 {
 			row[stateMember] = strings.Join(words, ", ")
 		}
 	}
-}
-
-// tally counts deliveries by webhook, in the newest of them.
-type tally struct {
-	of   map[string]int
-	more bool // there are others that were not counted
-}
-
-func (t tally) many(n int) string {
-	if t.more {
-		return strconv.Itoa(n) + "+"
-	}
-	return strconv.Itoa(n)
-}
-
-func countDeliveries(ask Ask, status string, counts func(reason string) bool) tally {
-	page := read[struct {
-		Data       []struct{ WebhookID, Reason string }
-		NextCursor string
-	}](ask, fmt.Sprintf("%s?status=%s&limit=%d", deliveriesPath, status, most))
-	t := tally{of: make(map[string]int), more: page.NextCursor != ""}
-	for _, delivery := range page.Data {
-		if counts(delivery.Reason) {
-			t.of[delivery.WebhookID]++
-		}
-	}
-	return t
 }
 
 // read asks for JSON; what can't be had is empty.

@@ -111,7 +111,7 @@ func (g *grid) shrink(width int) {
 	}
 	for _, cells := range g.cells {
 		for i, text := range cells {
-			cells[i] = cut(text, g.widths[i])
+			cells[i] = g.columns[i].Form.cut(text, g.widths[i])
 		}
 	}
 }
@@ -127,11 +127,17 @@ func (g *grid) widest() int {
 	return widest
 }
 
-func cut(text string, width int) string {
-	if utf8.RuneCountInString(text) <= width {
+// cut shortens a text to width characters, an ellipsis among them.
+func (f Form) cut(text string, width int) string {
+	whole := []rune(text)
+	if len(whole) <= width {
 		return text
 	}
-	return strings.TrimRight(string([]rune(text)[:width-1]), " ") + "…"
+	end := 0
+	if f == Link {
+		end = (width - 1) / 2
+	}
+	return strings.TrimRight(string(whole[:width-1-end]), " ") + "…" + string(whole[len(whole)-end:])
 }
 
 func (g *grid) write(w io.Writer) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"waybill.dev/cmd/internal/client"
+	"waybill.dev/shared/rfc3339"
 )
 
 // Kind is the form of a flag's value.
@@ -194,8 +195,8 @@ func object(text string) (any, error) {
 
 // time reads a time, or a duration from now in the direction of the kind.
 func (v *Value) time(text string) (any, error) {
-	if at, err := time.Parse(time.RFC3339, text); err == nil {
-		return at.UTC().Format(stamp), nil
+	if at, ok := rfc3339.Parse(text); ok {
+		return at.Format(stamp), nil
 	}
 	distance, err := time.ParseDuration(text)
 	if err != nil || distance < 0 {

@@ -23,7 +23,7 @@ type Verb struct {
 	Path  string
 	Args  []Arg
 	Flags []Flag
-	// Body reports whether a body is sent.
+	// Body says whether a body is sent.
 	Body Body
 	// Adjust may change the request at the end, for what the table can't express.
 	Adjust func(*Request, *Input) error
@@ -39,6 +39,8 @@ type Verb struct {
 	Done string
 	// Wait has --wait: the answer is a job, which is followed until it is over and then shown.
 	Wait bool
+	// Follow has --follow: the list goes on with what comes and changes.
+	Follow bool
 	// Confirm is the question that a person must answer before anything is done.
 	Confirm string
 }
@@ -46,7 +48,7 @@ type Verb struct {
 // Ask gets one more thing from the installation; path may have a query.
 type Ask func(path string) ([]byte, error)
 
-// Body reports whether a verb's request has a body.
+// Body says whether a verb's request has a body.
 type Body int
 
 // The kinds of bodies.

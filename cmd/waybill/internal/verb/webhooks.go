@@ -43,7 +43,7 @@ func webhookView() View {
 	return View{None: "There are no webhooks.", Columns: []Column{
 		{Title: "ID", Member: "id"},
 		{Title: "ACTIVE", Member: "active", Form: YesNo, Spare: true},
-		{Title: "URL", Member: "url", Shrinks: true, Least: 18},
+		{Title: "URL", Member: "url", Form: Link, Shrinks: true, Least: 18},
 		{Title: "EVENTS", Member: "events", Form: Types, Shrinks: true},
 		{Title: "STATE", Member: stateMember, Shrinks: true},
 		{Title: "SECRET", Member: "secret"},
@@ -75,8 +75,12 @@ func webhooks() Noun {
 		Long: "A webhook is a URL that gets a signed callback for each event of its types.",
 		Verbs: append([]Verb{
 			{
-				Name: "list", Short: "List the webhooks, the oldest first", Example: "  waybill webhooks list",
-				Method: http.MethodGet, Path: webhooksPath, Flags: paging(), Show: view, More: stateOfWebhooks,
+				Name: "list", Short: "List the webhooks, the oldest first, with their health",
+				Example: "  waybill webhooks list\n  waybill webhooks list --troubled",
+				Method:  http.MethodGet, Path: webhooksPath,
+				Flags:  concat(paging(), []Flag{{Name: "troubled", Usage: "only those that are not healthy or idle", Kind: Bool, In: InQuery}}),
+				Adjust: func(r *Request, _ *Input) error { r.Query.Set("include", "health"); return nil },
+				Show:   view, More: stateOfWebhooks,
 			},
 			{
 				Name: "create", Short: "Register a webhook",

@@ -29,9 +29,9 @@ func (*BusyError) Error() string { return "more events wait than the store takes
 
 func (*BusyError) Unwrap() error { return domain.ErrUnavailable }
 
-// tooBusy tells whether the store would not come to a submission in its time, and after how long it
-// would. Who would be the only one to wait is never refused: so there is always one who finds out
-// that the store is quick again. Called under mu.
+// tooBusy reports whether the store would not come to a submission before its deadline, and returns how long
+// the store would take. A submission that would wait alone is never refused: so one always finds out
+// when the store is quick again. Called under mu.
 func (a *Accepter) tooBusy(ctx context.Context, sub *submission) (wait time.Duration, busy bool) {
 	if len(a.queue) == 0 {
 		return 0, false

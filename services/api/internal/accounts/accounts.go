@@ -49,40 +49,40 @@ func Routes(options Options) []web.Route {
 	h := &handlers{options}
 	return []web.Route{
 		{
-			Method: http.MethodGet, Path: "/v1/who-am-i", Operation: "whoAmI", Summary: "Shows which account and consumer the key belongs to.",
-			Scope: domain.ScopeAny, Success: http.StatusOK, Handle: whoAmI,
+			Method: http.MethodGet, Path: "/v1/who-am-i", Operation: "whoAmI",
+			Scope: domain.ScopeAny, Handle: whoAmI,
 		},
 		{
-			Method: http.MethodGet, Path: path, Operation: "listAccounts", Summary: "Lists the key's account; with the bootstrap key, all of them.",
-			Scope: domain.ScopeAny, Success: http.StatusOK, Handle: h.list,
+			Method: http.MethodGet, Path: path, Operation: "listAccounts",
+			Scope: domain.ScopeAny, Handle: h.list,
 		},
 		{
-			Method: http.MethodPost, Path: path, Operation: "createAccount", Summary: "Makes an account and shows its admin key once. Only the bootstrap key may do this.",
-			Scope: domain.ScopeAdmin, Success: http.StatusCreated, Action: auditlog.ActionCreateAccount, Handle: h.create,
+			Method: http.MethodPost, Path: path, Operation: "createAccount",
+			Scope: domain.ScopeAdmin, Action: auditlog.ActionCreateAccount, Handle: h.create,
 		},
 		{
-			Method: http.MethodGet, Path: web.AccountPath, Operation: "getAccount", Summary: "Shows the key's account; with the bootstrap key, any.",
-			Scope: domain.ScopeAny, Success: http.StatusOK, Handle: h.get,
+			Method: http.MethodGet, Path: web.AccountPath, Operation: "getAccount",
+			Scope: domain.ScopeAny, Handle: h.get,
 		},
 		{
-			Method: http.MethodPost, Path: web.AccountPath + "/admin-keys", Operation: "createAdminKey", Summary: "Makes another admin key of an account and shows it once. Only the bootstrap key may do this.",
-			Scope: domain.ScopeAdmin, Success: http.StatusCreated, Action: auditlog.ActionCreateAdminKey, Handle: h.createAdminKey,
+			Method: http.MethodPost, Path: web.AccountPath + "/admin-keys", Operation: "createAdminKey",
+			Scope: domain.ScopeAdmin, Action: auditlog.ActionCreateAdminKey, Handle: h.createAdminKey,
 		},
 		{
-			Method: http.MethodGet, Path: web.ProjectPath, Operation: "getProject", Summary: "Shows a project.",
-			Scope: domain.ScopeBucketsRead, Or: domain.ScopeGatewayRead, Success: http.StatusOK, Handle: h.getProject,
+			Method: http.MethodGet, Path: web.ProjectPath, Operation: "getProject",
+			Scope: domain.ScopeBucketsRead, Or: domain.ScopeGatewayRead, Handle: h.getProject,
 		},
 		{
-			Method: http.MethodPatch, Path: web.ProjectPath, Operation: "updateProject", Summary: "Says which branch of a project is production.",
-			Scope: domain.ScopeGatewayWrite, Success: http.StatusOK, Action: auditlog.ActionUpdateProject, Handle: h.updateProject,
+			Method: http.MethodPatch, Path: web.ProjectPath, Operation: "updateProject",
+			Scope: domain.ScopeGatewayWrite, Action: auditlog.ActionUpdateProject, Handle: h.updateProject,
 		},
 		{
-			Method: http.MethodGet, Path: web.AccountPath + "/projects", Operation: "listProjects", Summary: "Lists the account's projects, the oldest first.",
-			Scope: domain.ScopeBucketsRead, Success: http.StatusOK, Handle: h.listProjects,
+			Method: http.MethodGet, Path: web.AccountPath + "/projects", Operation: "listProjects",
+			Scope: domain.ScopeBucketsRead, Handle: h.listProjects,
 		},
 		{
-			Method: http.MethodPost, Path: "/v1/projects", Operation: "createProject", Summary: "Makes a project of the key's account, with its three buckets.",
-			Scope: domain.ScopeBucketsWrite, Success: http.StatusCreated, Action: auditlog.ActionCreateProject, Handle: h.createProject,
+			Method: http.MethodPost, Path: "/v1/projects", Operation: "createProject",
+			Scope: domain.ScopeBucketsWrite, Action: auditlog.ActionCreateProject, Handle: h.createProject,
 		},
 	}
 }
@@ -101,17 +101,17 @@ func view(a domain.Account) accountView {
 	return accountView{ID: a.ID, Name: a.Name, CreatedOn: web.Stamp(a.CreatedOn)}
 }
 
-// whoAmI tells a caller what its key stands for. Keys belong to no person: there is never
+// whoAmI tells a caller what its key stands for, and what it may do. Keys belong to no person: there is never
 // an email.
 func whoAmI(c *web.Call) error {
-	c.Query() // there are no parameters
 	if err := c.Check(); err != nil {
 		return err
 	}
 	return c.Answer(http.StatusOK, struct {
-		Sub     string `json:"sub"`
-		Account string `json:"account"`
-	}{c.Principal.ID, c.Principal.Account})
+		Sub     string         `json:"sub"`
+		Account string         `json:"account"`
+		Scopes  []domain.Scope `json:"scopes"`
+	}{c.Principal.ID, c.Principal.Account, c.Principal.Scopes})
 }
 
 // list shows all accounts to the bootstrap key, and to others their own.
@@ -143,17 +143,9 @@ func anyAccount(c *web.Call) string {
 	return c.Account()
 }
 
-// bootstrapOnly refuses all other keys.
-func bootstrapOnly(c *web.Call) {
-	if !c.Bootstrap() {
-		c.Refuse(web.ErrForbidden)
-	}
-}
-
 // get shows any account to the bootstrap key, and to others their own.
 func (h *handlers) get(c *web.Call) error {
 	name := anyAccount(c)
-	c.Query() // there are no parameters
 	if err := c.Check(); err != nil {
 		return err
 	}
@@ -165,8 +157,7 @@ func (h *handlers) get(c *web.Call) error {
 }
 
 func (h *handlers) create(c *web.Call) error {
-	bootstrapOnly(c)
-	c.Query() // there are no parameters
+	c.BootstrapOnly()
 	name := web.ReadName(c.Form(), 1, maxName)
 	if err := c.Check(); err != nil {
 		return err
@@ -183,9 +174,8 @@ func (h *handlers) create(c *web.Call) error {
 // createAdminKey helps an account whose admin keys are all lost.
 func (h *handlers) createAdminKey(c *web.Call) error {
 	name := anyAccount(c)
-	bootstrapOnly(c)
-	c.Query()        // there are no parameters,
-	c.OptionalForm() // and no members
+	c.BootstrapOnly()
+	c.OptionalForm() // there are no members
 	if err := c.Check(); err != nil {
 		return err
 	}

@@ -36,7 +36,6 @@ func (h *handlers) listProjects(c *web.Call) error {
 
 func (h *handlers) getProject(c *web.Call) error {
 	account := c.Account()
-	c.Query() // there are no parameters
 	if err := c.Check(); err != nil {
 		return err
 	}
@@ -50,7 +49,6 @@ func (h *handlers) getProject(c *web.Call) error {
 // updateProject changes the production branch. It counts from each branch's next build.
 func (h *handlers) updateProject(c *web.Call) error {
 	account := c.Account()
-	c.Query() // there are no parameters
 	f := c.Form()
 	var changes web.Changes[domain.Project]
 	if branch, ok := f.Text("productionBranch", 1, domain.MaxBranch); ok {
@@ -81,7 +79,6 @@ func productionFault(branch string) string {
 
 // createProject makes a project of the caller's own account, with its three buckets.
 func (h *handlers) createProject(c *web.Call) error {
-	c.Query() // there are no parameters
 	name := web.ReadName(c.Form(), 1, maxProjectName)
 	if err := c.Check(); err != nil {
 		return err

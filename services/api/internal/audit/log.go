@@ -29,8 +29,8 @@ type Log interface {
 func Routes(log Log) []web.Route {
 	h := &handlers{log}
 	return []web.Route{{
-		Method: http.MethodGet, Path: web.AccountPath + "/audit-logs", Operation: "listAuditLogs", Summary: "Lists the changes made to the account, the newest first.",
-		Scope: domain.ScopeAdmin, Success: http.StatusOK, Handle: h.list,
+		Method: http.MethodGet, Path: web.AccountPath + "/audit-logs", Operation: "listAuditLogs",
+		Scope: domain.ScopeAdmin, Handle: h.list,
 	}}
 }
 

@@ -9,7 +9,7 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// Exceeds tells whether scopes hold more than the principal has: then it may neither give
+// Exceeds reports whether scopes hold more than the principal has: then it may neither give
 // them to a consumer, nor touch the keys of one that has them.
 func Exceeds(scopes []domain.Scope, of apikey.Principal) bool {
 	return slices.ContainsFunc(scopes, func(s domain.Scope) bool { return !of.May(s) })

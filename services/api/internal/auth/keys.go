@@ -68,7 +68,7 @@ func (k *Keys) Authenticate(ctx context.Context, key string) (apikey.Principal, 
 }
 
 // Bootstrap returns what the bootstrap key stands for, and a proof of the key by which Holds
-// tells whether it is still the same one. ok is false when there is none.
+// reports whether it is still the same one. ok is false when there is none.
 func (k *Keys) Bootstrap() (p apikey.Principal, proof string, ok bool) {
 	if k.bootstrap == (bootstrap{}) {
 		return apikey.Principal{}, "", false
@@ -76,7 +76,7 @@ func (k *Keys) Bootstrap() (p apikey.Principal, proof string, ok bool) {
 	return k.bootstrap.principal(), hex.EncodeToString(k.Hashes(string(k.bootstrap[:]))[0]), true
 }
 
-// Holds tells whether the bootstrap key is the one that the proof is of, under any pepper.
+// Holds reports whether the bootstrap key is the one that the proof is of, under any pepper.
 func (k *Keys) Holds(proof string) bool {
 	if k.bootstrap == (bootstrap{}) {
 		return false

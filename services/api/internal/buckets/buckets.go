@@ -33,24 +33,24 @@ func Routes(buckets Store) []web.Route {
 	h := &handlers{buckets}
 	return []web.Route{
 		{
-			Method: http.MethodGet, Path: listPath, Operation: "listBuckets", Summary: "Lists the account's buckets, the oldest first.",
-			Scope: domain.ScopeBucketsRead, Success: http.StatusOK, Handle: h.list,
+			Method: http.MethodGet, Path: listPath, Operation: "listBuckets",
+			Scope: domain.ScopeBucketsRead, Handle: h.list,
 		},
 		{
-			Method: http.MethodPost, Path: listPath, Operation: "createBucket", Summary: "Makes a bucket.",
-			Scope: domain.ScopeBucketsWrite, Success: http.StatusCreated, Action: auditlog.ActionCreateBucket, Handle: h.create,
+			Method: http.MethodPost, Path: listPath, Operation: "createBucket",
+			Scope: domain.ScopeBucketsWrite, Action: auditlog.ActionCreateBucket, Handle: h.create,
 		},
 		{
-			Method: http.MethodGet, Path: Path, Operation: "getBucket", Summary: "Shows a bucket.",
-			Scope: domain.ScopeBucketsRead, Success: http.StatusOK, Handle: h.get,
+			Method: http.MethodGet, Path: Path, Operation: "getBucket",
+			Scope: domain.ScopeBucketsRead, Handle: h.get,
 		},
 		{
-			Method: http.MethodPatch, Path: Path, Operation: "updateBucket", Summary: "Changes the fields that are given.",
-			Scope: domain.ScopeBucketsWrite, Success: http.StatusOK, Action: auditlog.ActionUpdateBucket, Handle: h.update,
+			Method: http.MethodPatch, Path: Path, Operation: "updateBucket",
+			Scope: domain.ScopeBucketsWrite, Action: auditlog.ActionUpdateBucket, Handle: h.update,
 		},
 		{
-			Method: http.MethodDelete, Path: Path, Operation: "deleteBucket", Summary: "Deletes a bucket with its consumers, their keys and managers.",
-			Scope: domain.ScopeBucketsWrite, Success: http.StatusNoContent, Action: auditlog.ActionDeleteBucket, Long: true, Handle: h.delete,
+			Method: http.MethodDelete, Path: Path, Operation: "deleteBucket",
+			Scope: domain.ScopeBucketsWrite, Action: auditlog.ActionDeleteBucket, Long: true, Handle: h.delete,
 		},
 	}
 }
@@ -88,7 +88,6 @@ func (h *handlers) list(c *web.Call) error {
 
 func (h *handlers) create(c *web.Call) error {
 	bucket := domain.Bucket{Account: c.Account(), Retrievable: true}
-	c.Query() // there are no parameters
 	f := c.Form()
 	bucket.Name = web.ReadName(f, minName, maxName)
 	if retrievable, ok := f.Bool("isRetrievable"); ok {

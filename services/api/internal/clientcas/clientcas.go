@@ -40,24 +40,24 @@ func Routes(s Store, changed func()) []web.Route {
 	h := &handlers{s, changed}
 	return []web.Route{
 		{
-			Method: http.MethodGet, Path: listPath, Operation: "listClientMtlsCaCertificates", Summary: "Lists the account's CA certificates, the oldest first.",
-			Scope: domain.ScopeGatewayRead, Success: http.StatusOK, Handle: h.list,
+			Method: http.MethodGet, Path: listPath, Operation: "listClientMtlsCaCertificates",
+			Scope: domain.ScopeGatewayRead, Handle: h.list,
 		},
 		{
-			Method: http.MethodPost, Path: listPath, Operation: "createClientMtlsCaCertificate", Summary: "Uploads the certificate of a CA whose clients are let in.",
-			Scope: domain.ScopeGatewayWrite, Success: http.StatusCreated, Action: auditlog.ActionCreateClientCA, Handle: h.create,
+			Method: http.MethodPost, Path: listPath, Operation: "createClientMtlsCaCertificate",
+			Scope: domain.ScopeGatewayWrite, Action: auditlog.ActionCreateClientCA, Handle: h.create,
 		},
 		{
-			Method: http.MethodGet, Path: path, Operation: "getClientMtlsCaCertificate", Summary: "Shows a CA certificate.",
-			Scope: domain.ScopeGatewayRead, Success: http.StatusOK, Handle: h.get,
+			Method: http.MethodGet, Path: path, Operation: "getClientMtlsCaCertificate",
+			Scope: domain.ScopeGatewayRead, Handle: h.get,
 		},
 		{
-			Method: http.MethodPatch, Path: path, Operation: "updateClientMtlsCaCertificate", Summary: "Renames a CA certificate.",
-			Scope: domain.ScopeGatewayWrite, Success: http.StatusOK, Action: auditlog.ActionUpdateClientCA, Handle: h.update,
+			Method: http.MethodPatch, Path: path, Operation: "updateClientMtlsCaCertificate",
+			Scope: domain.ScopeGatewayWrite, Action: auditlog.ActionUpdateClientCA, Handle: h.update,
 		},
 		{
-			Method: http.MethodDelete, Path: path, Operation: "deleteClientMtlsCaCertificate", Summary: "Deletes a CA certificate. Its clients are refused from then on.",
-			Scope: domain.ScopeGatewayWrite, Success: http.StatusNoContent, Action: auditlog.ActionDeleteClientCA, Handle: h.delete,
+			Method: http.MethodDelete, Path: path, Operation: "deleteClientMtlsCaCertificate",
+			Scope: domain.ScopeGatewayWrite, Action: auditlog.ActionDeleteClientCA, Handle: h.delete,
 		},
 	}
 }
@@ -81,7 +81,6 @@ func (h *handlers) list(c *web.Call) error {
 
 func (h *handlers) create(c *web.Call) error {
 	account := c.Account()
-	c.Query() // there are no parameters
 	f := c.Form()
 	f.Require("name", "certificate")
 	name, ca := readName(f), readCertificate(f)
@@ -101,7 +100,6 @@ func (h *handlers) create(c *web.Call) error {
 
 func (h *handlers) get(c *web.Call) error {
 	account := c.Account()
-	c.Query() // there are no parameters
 	if err := c.Check(); err != nil {
 		return err
 	}
@@ -114,7 +112,6 @@ func (h *handlers) get(c *web.Call) error {
 
 func (h *handlers) update(c *web.Call) error {
 	account, id := c.Account(), c.Param("certificateId")
-	c.Query() // there are no parameters
 	f := c.Form()
 	name, given := readName(f), f.Has("name")
 	if err := c.Check(); err != nil {
@@ -133,7 +130,6 @@ func (h *handlers) update(c *web.Call) error {
 
 func (h *handlers) delete(c *web.Call) error {
 	account := c.Account()
-	c.Query() // there are no parameters
 	if err := c.Check(); err != nil {
 		return err
 	}

@@ -198,7 +198,7 @@ func (c *Console) operation(method, path string) Operation {
 	return best
 }
 
-// fits tells whether a path is of a template, and how many parameters the template has.
+// fits reports whether a path has the form of a template, and returns the number of the template's parameters.
 func fits(template, path []string) (parameters int, ok bool) {
 	if len(template) != len(path) {
 		return 0, false

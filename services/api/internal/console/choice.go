@@ -130,7 +130,7 @@ func (c *Choice) Clear() string { return (&Choice{Account: c.Account}).at("") }
 // None tells that there is nothing to choose from.
 func (c *Choice) None() bool { return len(c.Accounts)+len(c.Consumers) == 0 }
 
-// Long tells whether a search is of use.
+// Long reports whether a search is of use.
 func (c *Choice) Long() bool {
 	return c.Search != "" || c.First != "" || c.Next != "" || len(c.Accounts)+len(c.Consumers) >= choicePage/2
 }

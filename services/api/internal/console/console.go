@@ -56,6 +56,7 @@ type Keys interface {
 type Operation struct {
 	ID, Method, Path string
 	Scope            domain.Scope
+	Tool             string // of the MCP server; empty: none calls it
 }
 
 // Options of the console. All but PublicURL, OIDC and Memory are required. The keys of what the browser keeps are
@@ -189,6 +190,12 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		r = r.WithContext(edge.With(r.Context(), e.See(r)))
 	}
 	w.Header().Set(requestid.Header, requestid.Of(r.Header))
+	if strings.HasSuffix(r.URL.Path, "/") && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
+		// No page has a slash at its end. A link with one leads to the page that it means.
+		secure(w.Header())
+		http.Redirect(w, r, (&url.URL{Path: strings.TrimRight(r.URL.Path, "/"), RawQuery: r.URL.RawQuery}).String(), http.StatusPermanentRedirect)
+		return
+	}
 	c.handler.ServeHTTP(w, r)
 }
 

@@ -19,8 +19,7 @@
 //				{Method: http.MethodGet, Path: "/console/webhooks", Handle: list},
 //				{Method: http.MethodPost, Path: "/console/webhooks/{webhookId}/delete", Handle: remove},
 //			},
-//			Nav:     []console.NavEntry{{Label: "Webhooks", Path: "/console/webhooks", Icon: "webhooks", Order: console.OrderWebhooks, Key: "w"}},
-//			Samples: map[string][]any{"list.html": {view{}, view{…full, with hostile text…}}},
+//			Nav: []console.NavEntry{{Label: "Webhooks", Path: "/console/webhooks", Icon: "webhooks", Order: console.OrderWebhooks, Key: "w"}},
 //		}
 //	}
 //
@@ -49,7 +48,7 @@
 //   - What destroys asks first: a GET route that calls [Page.ShowConfirm].
 //   - Everything works without a script. No style attribute, no inline script, no template.HTML,
 //     no third party: the policy forbids them.
-//   - [Page.May] leaves out an act that the API would refuse. [Page.Has] tells whether another
+//   - [Page.May] leaves out an act that the API would refuse. [Page.Has] reports whether another
 //     package's page is there to be linked.
 //   - Parameters of paths have the names that [Route] lists. A test fills them in.
 //
@@ -125,8 +124,9 @@
 //
 // # Tests
 //
-// A package of pages tests its templates with one line, consoletest.Templates(t, Module()): each is
-// executed with all of its samples, must be well-formed, and must escape. Its routes are walked by
+// A package of pages tests its templates with one line, consoletest.Templates(t, Module(), samples()):
+// each is executed with all of its samples, map[string][]any{"list.html": {view{}, view{…full, with
+// hostile text…}}}, must be well-formed, and must escape. Its routes are walked by
 // TestConsoleRoutes of services/api, as nobody, with a key that only reads, with keys of one scope
 // and with another account's key, and each answer is compared with the API's own.
 package console

@@ -18,7 +18,7 @@ type Form struct {
 // NewForm returns a form with values to begin with.
 func NewForm(values url.Values) *Form { return &Form{Values: values} }
 
-// Failed tells whether err is a fault of what was typed, which the form then shows. Every other
+// Failed reports whether err is a fault of what was typed, which the form then shows. Every other
 // error is the handler's to return.
 func (f *Form) Failed(err error) bool {
 	p, ok := errors.AsType[*Problem](err)

@@ -13,11 +13,11 @@ import (
 const mcpPath = "/mcp"
 
 // MCP sends a message to the MCP server, in process and as the session's principal: the server
-// shows and calls what it would with the session's key, and its tools are the API's operations.
+// shows and calls what it would with the session's key, all of it, and its tools are the API's operations.
 // The answer is a message too. A problem is of HTTP: no right to use the server, or no server.
 func (a *API) MCP(message []byte) (answer []byte, failed *Problem) {
 	p := a.page
-	request, err := a.request(http.MethodPost, mcpPath, "", content{"application/json", message})
+	request, err := a.request(http.MethodPost, mcpPath, "tools=all&schemas=1", content{"application/json", message})
 	if err != nil {
 		return nil, p.own(err)
 	}

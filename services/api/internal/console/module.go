@@ -14,9 +14,6 @@ type Module struct {
 	Templates fs.FS
 	Routes    []Route
 	Nav       []NavEntry
-	// Samples has for each template, by the name of its file, data to try it with: empty, full,
-	// and so on. See package consoletest.
-	Samples map[string][]any
 }
 
 // Route is one page, or one act.

@@ -92,11 +92,11 @@ var errForm = problem.New(problem.InvalidInput, "The form can't be read.")
 // Account is the session's account.
 func (p *Page) Account() string { return p.Session.Principal.Account }
 
-// May tells whether the session's key has a scope: to leave out an act that the API would
+// May reports whether the session's key has a scope: to leave out an act that the API would
 // refuse. It guards nothing.
 func (p *Page) May(scope domain.Scope) bool { return p.Session.Principal.May(scope) }
 
-// Bootstrap tells whether it is the bootstrap key that has signed in.
+// Bootstrap reports whether it is the bootstrap key that has signed in.
 func (p *Page) Bootstrap() bool { return p.Session.Principal.Type == apikey.TypeBootstrap }
 
 // CLI says how the command line does what the page shows, without the name of the program:
@@ -153,7 +153,7 @@ func (p *Page) theme() string {
 	return "auto"
 }
 
-// secure tells whether the browser came by https.
+// secure reports whether the browser came by https.
 func (p *Page) secure() bool {
 	view := edge.Of(p.Request)
 	return view.Scheme == "https" || strings.HasPrefix(view.Base, "https://")
@@ -228,7 +228,7 @@ func (p *Page) toSignIn() {
 	p.Writer.WriteHeader(http.StatusSeeOther)
 }
 
-// Has tells whether a module has registered a page, so that no link leads nowhere.
+// Has reports whether a module has registered a page, so that no link leads nowhere.
 func (p *Page) Has(path string) bool {
 	for i := range p.console.routes {
 		if r := &p.console.routes[i]; r.Method == http.MethodGet && r.Path == path {

@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"unicode"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -252,8 +251,12 @@ func Shell(text string) string {
 // quoted quotes text for a shell.
 func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
-// mcpCall writes a call as the message of an MCP client.
+// mcpCall writes a call as the message of an MCP client; empty: no tool makes it, or it has a body, in
+// which there may be secrets.
 func mcpCall(call Call) string {
+	if call.Operation.Tool == "" || len(call.Body) > 0 {
+		return ""
+	}
 	arguments := map[string]any{}
 	names, path := strings.Split(call.Operation.Path, "/"), strings.Split(call.Path, "/")
 	for i, segment := range names {
@@ -278,7 +281,7 @@ func mcpCall(call Call) string {
 	}{"tools/call", struct {
 		Name      string         `json:"name"`
 		Arguments map[string]any `json:"arguments"`
-	}{snake(call.Operation.ID), arguments}}
+	}{call.Operation.Tool, arguments}}
 	text, err := json.Marshal(message, json.Deterministic(true), jsontext.WithIndent("  "))
 	if err != nil {
 		return ""
@@ -295,18 +298,6 @@ func plainValue(text string) any {
 		return text == "true"
 	}
 	return text
-}
-
-// snake writes listDeliveries as list_deliveries, as the names of tools are.
-func snake(name string) string {
-	var b strings.Builder
-	for i, r := range name {
-		if unicode.IsUpper(r) && i > 0 && !strings.HasSuffix(name[:i], strings.ToUpper(name[i-1:i])) {
-			b.WriteByte('_')
-		}
-		b.WriteRune(unicode.ToLower(r))
-	}
-	return b.String()
 }
 
 // Execute returns what a template of a module makes of data, without the frame around it. For

@@ -28,7 +28,7 @@ const (
 // ErrTooLarge, and the fields before it are there. Without the scope nothing is read.
 func (p *Page) Upload(scope domain.Scope, field string, limit int64) (url.Values, []byte, error) {
 	if !p.May(scope) {
-		return nil, nil, problem.New(problem.Forbidden, "The key lacks the permission for this.")
+		return nil, nil, problem.Lacking(string(scope), problem.Scopes{Required: []domain.Scope{scope}, Granted: p.Session.Principal.Scopes})
 	}
 	control := http.NewResponseController(p.Writer)
 	until := time.Now().Add(uploadTime)

@@ -36,24 +36,24 @@ func Routes(consumers Store, maker keys.Maker) []web.Route {
 	h := &handlers{consumers, maker}
 	return []web.Route{
 		{
-			Method: http.MethodGet, Path: listPath, Operation: "listConsumers", Summary: "Lists a bucket's consumers, the oldest first.",
-			Scope: domain.ScopeBucketsRead, Success: http.StatusOK, Handle: h.list,
+			Method: http.MethodGet, Path: listPath, Operation: "listConsumers",
+			Scope: domain.ScopeBucketsRead, Handle: h.list,
 		},
 		{
-			Method: http.MethodPost, Path: listPath, Operation: "createConsumer", Summary: "Makes a consumer. Keys made with it are shown once.",
-			Scope: domain.ScopeBucketsWrite, Success: http.StatusCreated, Action: auditlog.ActionCreateConsumer, Handle: h.create,
+			Method: http.MethodPost, Path: listPath, Operation: "createConsumer",
+			Scope: domain.ScopeBucketsWrite, Action: auditlog.ActionCreateConsumer, Handle: h.create,
 		},
 		{
-			Method: http.MethodGet, Path: buckets.ConsumerPath, Operation: "getConsumer", Summary: "Shows a consumer.",
-			Scope: domain.ScopeBucketsRead, Success: http.StatusOK, Handle: h.get,
+			Method: http.MethodGet, Path: buckets.ConsumerPath, Operation: "getConsumer",
+			Scope: domain.ScopeBucketsRead, Handle: h.get,
 		},
 		{
-			Method: http.MethodPatch, Path: buckets.ConsumerPath, Operation: "updateConsumer", Summary: "Changes the fields that are given.",
-			Scope: domain.ScopeBucketsWrite, Success: http.StatusOK, Action: auditlog.ActionUpdateConsumer, Handle: h.update,
+			Method: http.MethodPatch, Path: buckets.ConsumerPath, Operation: "updateConsumer",
+			Scope: domain.ScopeBucketsWrite, Action: auditlog.ActionUpdateConsumer, Handle: h.update,
 		},
 		{
-			Method: http.MethodDelete, Path: buckets.ConsumerPath, Operation: "deleteConsumer", Summary: "Deletes a consumer with its keys and managers.",
-			Scope: domain.ScopeBucketsWrite, Success: http.StatusNoContent, Action: auditlog.ActionDeleteConsumer, Long: true, Handle: h.delete,
+			Method: http.MethodDelete, Path: buckets.ConsumerPath, Operation: "deleteConsumer",
+			Scope: domain.ScopeBucketsWrite, Action: auditlog.ActionDeleteConsumer, Long: true, Handle: h.delete,
 		},
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"waybill.dev/services/api/internal/webhooks"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/input"
+	"waybill.dev/shared/news"
 	"waybill.dev/shared/store/auditlog"
 	"waybill.dev/shared/store/pipeline"
 )
@@ -45,20 +46,20 @@ func Routes(options Options) []web.Route {
 	h := &handlers{options}
 	return []web.Route{
 		{
-			Method: http.MethodGet, Path: path, Operation: "listDeliveries", Summary: "Lists deliveries, the newest first.",
-			Scope: domain.ScopeEventsRead, Success: http.StatusOK, Handle: h.list,
+			Method: http.MethodGet, Path: path, Operation: "listDeliveries",
+			Scope: domain.ScopeEventsRead, News: []news.Kind{news.Delivery}, Handle: h.list,
 		},
 		{
-			Method: http.MethodGet, Path: path + "/{id}", Operation: "getDelivery", Summary: "Shows a delivery with its attempts.",
-			Scope: domain.ScopeEventsRead, Success: http.StatusOK, Handle: h.get,
+			Method: http.MethodGet, Path: path + "/{id}", Operation: "getDelivery",
+			Scope: domain.ScopeEventsRead, Handle: h.get,
 		},
 		{
-			Method: http.MethodPost, Path: path + "/{id}/retry", Operation: "retryDelivery", Summary: "Sends a delivery again; its schedule starts anew.",
-			Scope: domain.ScopeEventsWrite, Success: http.StatusAccepted, Action: auditlog.ActionRetryDelivery, Handle: h.retry,
+			Method: http.MethodPost, Path: path + "/{id}/retry", Operation: "retryDelivery",
+			Scope: domain.ScopeEventsWrite, Action: auditlog.ActionRetryDelivery, Handle: h.retry,
 		},
 		{
-			Method: http.MethodPost, Path: webhooks.Path + "/{id}/test", Operation: "testWebhook", Summary: "Sends a sample event to the webhook.",
-			Scope: domain.ScopeEventsWrite, Success: http.StatusAccepted, Action: auditlog.ActionTestWebhook, Handle: h.test,
+			Method: http.MethodPost, Path: webhooks.Path + "/{id}/test", Operation: "testWebhook",
+			Scope: domain.ScopeEventsWrite, Action: auditlog.ActionTestWebhook, Handle: h.test,
 		},
 	}
 }

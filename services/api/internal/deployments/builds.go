@@ -20,6 +20,7 @@ const stepSkipped = "SKIPPED"
 type statusView struct {
 	Status      string              `json:"status"`
 	URL         string              `json:"url"`
+	LocalURL    string              `json:"localUrl,omitempty"`
 	Steps       map[string]stepView `json:"steps"`
 	BuildResult buildResult         `json:"buildResult"`
 }
@@ -45,7 +46,6 @@ const (
 
 func (h *handlers) status(c *web.Call) error {
 	account := c.Account()
-	c.Query() // there are no parameters
 	if err := c.Check(); err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func (h *handlers) status(c *web.Call) error {
 // viewStatus tells of a build, or of an archive that has not come yet.
 func (h *handlers) viewStatus(s deployments.Status, now time.Time) statusView {
 	v := statusView{
-		Status: inProgress, URL: h.url(s.Source.Deployment), Steps: map[string]stepView{},
+		Status: inProgress, URL: h.url(s.Source.Deployment), LocalURL: h.localURL(s.Source.Deployment), Steps: map[string]stepView{},
 		BuildResult: buildResult{Errors: []domain.BuildFault{}},
 	}
 	var steps []domain.BuildStep

@@ -30,6 +30,7 @@ type Sources interface {
 	CreateSource(ctx context.Context, t deployments.Target) (domain.DeploymentSource, error)
 	GetSource(ctx context.Context, id string) (domain.DeploymentSource, error)
 	PutArchive(ctx context.Context, id string, archive []byte, format domain.ArchiveFormat) (domain.Build, error)
+	SourceBytes(ctx context.Context, account string) (kept, limit int64, err error)
 	Upload(ctx context.Context, t deployments.Target, archive []byte, format domain.ArchiveFormat) (domain.Build, error)
 }
 
@@ -49,11 +50,17 @@ type Builds interface {
 	Redeploy(ctx context.Context, account, deployment, buildID string) (domain.Build, error)
 }
 
-// Options of the routes. Sources, Deployments, Builds and Changed are required.
+// Domains keeps custom domains.
+type Domains interface {
+	ListCustomDomains(ctx context.Context, account string, page store.Page) ([]domain.CustomDomain, int, error)
+}
+
+// Options of the routes. Sources, Deployments, Builds, Domains and Changed are required.
 type Options struct {
 	Sources     Sources
 	Deployments Deployments
 	Builds      Builds
+	Domains     Domains
 	// Signing are the keys that sign upload URLs: the first one does, and all of them check.
 	Signing [][]byte
 	// Changed tells gateways that a build waits, or that something is to be served otherwise.
@@ -61,6 +68,9 @@ type Options struct {
 	// GatewayURL is where gateways answer, without the name of a deployment, such as
 	// https://gateway.example.com:8443; empty: it is not known.
 	GatewayURL string
+	// LocalURL returns where a deployment answers on this machine besides, under an address that needs no
+	// look-up; empty, or nil: it does not.
+	LocalURL func(name string) string
 	// Local are the routes of this process's own folder; nil: it has none.
 	Local *Local
 }
@@ -70,40 +80,40 @@ func Routes(options Options) []web.Route {
 	h := &handlers{Options: options, uploads: newUploads()}
 	return append(h.environments(), []web.Route{
 		{
-			Method: http.MethodPost, Path: sourcesPath, Operation: "createDeploymentSource", Summary: "Starts an upload of route files, or takes an archive of them at once.",
-			Scope: domain.ScopeGatewayWrite, Success: http.StatusAccepted, Action: auditlog.ActionUploadSource, Long: true, Handle: h.createSource,
+			Method: http.MethodPost, Path: sourcesPath, Operation: "createDeploymentSource",
+			Scope: domain.ScopeGatewayWrite, Action: auditlog.ActionUploadSource, Long: true, Handle: h.createSource,
 		},
 		{
-			Method: http.MethodPut, Path: uploadsPath + "/{sourceId}", Operation: "uploadDeploymentSource", Summary: "Takes the archive of an upload that was started. The URL is the permission.",
-			Success: http.StatusAccepted, Action: auditlog.ActionUploadArchive, Long: true, Bytes: true, Handle: h.putArchive,
+			Method: http.MethodPut, Path: uploadsPath + "/{sourceId}", Operation: "uploadDeploymentSource",
+			Action: auditlog.ActionUploadArchive, Long: true, Bytes: true, Handle: h.putArchive,
 		},
 		{
-			Method: http.MethodGet, Path: projectPath + "/deployment-status/{statusId}", Operation: "getDeploymentStatus", Summary: "Shows how far an upload or a redeployment has come.",
-			Scope: domain.ScopeGatewayRead, Success: http.StatusOK, Handle: h.status,
+			Method: http.MethodGet, Path: projectPath + "/deployment-status/{statusId}", Operation: "getDeploymentStatus",
+			Scope: domain.ScopeGatewayRead, Handle: h.status,
 		},
 		{
-			Method: http.MethodGet, Path: projectPath + "/deployments", Operation: "listDeployments", Summary: "Lists a project's deployments, the oldest first.",
-			Scope: domain.ScopeGatewayRead, Success: http.StatusOK, Handle: h.list,
+			Method: http.MethodGet, Path: projectPath + "/deployments", Operation: "listDeployments",
+			Scope: domain.ScopeGatewayRead, Handle: h.list,
 		},
 		{
-			Method: http.MethodGet, Path: Path, Operation: "getDeployment", Summary: "Shows a deployment with its active and its newest build.",
-			Scope: domain.ScopeGatewayRead, Success: http.StatusOK, Handle: h.get,
+			Method: http.MethodGet, Path: Path, Operation: "getDeployment",
+			Scope: domain.ScopeGatewayRead, Handle: h.get,
 		},
 		{
-			Method: http.MethodDelete, Path: Path, Operation: "deleteDeployment", Summary: "Removes a deployment with its builds; it is served no more.",
-			Scope: domain.ScopeGatewayWrite, Success: http.StatusNoContent, Action: auditlog.ActionDeleteDeployment, Handle: h.delete,
+			Method: http.MethodDelete, Path: Path, Operation: "deleteDeployment",
+			Scope: domain.ScopeGatewayWrite, Action: auditlog.ActionDeleteDeployment, Handle: h.delete,
 		},
 		{
-			Method: http.MethodPost, Path: Path + "/deploy", Operation: "redeploy", Summary: "Builds a deployment again, with the variables of now, or rolls back to a build.",
-			Scope: domain.ScopeGatewayWrite, Success: http.StatusAccepted, Action: auditlog.ActionRedeploy, Handle: h.redeploy,
+			Method: http.MethodPost, Path: Path + "/deploy", Operation: "redeploy",
+			Scope: domain.ScopeGatewayWrite, Action: auditlog.ActionRedeploy, Handle: h.redeploy,
 		},
 		{
-			Method: http.MethodGet, Path: Path + "/builds", Operation: "listBuilds", Summary: "Lists a deployment's builds, the oldest first.",
-			Scope: domain.ScopeGatewayRead, Success: http.StatusOK, Handle: h.builds,
+			Method: http.MethodGet, Path: Path + "/builds", Operation: "listBuilds",
+			Scope: domain.ScopeGatewayRead, Handle: h.builds,
 		},
 		{
-			Method: http.MethodGet, Path: Path + "/builds/{buildId}/logs", Operation: "getBuildLogs", Summary: "Shows what a build has logged, by its steps.",
-			Scope: domain.ScopeGatewayRead, Success: http.StatusOK, Handle: h.logs,
+			Method: http.MethodGet, Path: Path + "/builds/{buildId}/logs", Operation: "getBuildLogs",
+			Scope: domain.ScopeGatewayRead, Handle: h.logs,
 		},
 	}...)
 }
@@ -160,7 +170,6 @@ func (h *handlers) get(c *web.Call) error {
 
 // one returns a deployment for a request that has no parameters but its name.
 func (h *handlers) one(c *web.Call, name string) (view, error) {
-	c.Query() // there are no parameters
 	if err := c.Check(); err != nil {
 		return view{}, err
 	}
@@ -171,12 +180,15 @@ func (h *handlers) one(c *web.Call, name string) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	return h.view(d), nil
+	v := h.view(d)
+	v.LocalURL = h.localURL(v.Name)
+	kept, limit, err := h.Sources.SourceBytes(c.Context(), c.Principal.Account)
+	v.Archives = &archives{kept, limit}
+	return v, err
 }
 
 func (h *handlers) delete(c *web.Call) error {
 	name := c.Param("deploymentName")
-	c.Query() // there are no parameters
 	if err := c.Check(); err != nil {
 		return err
 	}
@@ -193,7 +205,6 @@ func (h *handlers) delete(c *web.Call) error {
 // redeploy makes a new build. Local is read again instead, and at once.
 func (h *handlers) redeploy(c *web.Call) error {
 	name := c.Param("deploymentName")
-	c.Query() // there are no parameters
 	buildID, _ := c.OptionalForm().Text("buildId", 1, maxID)
 	if err := c.Check(); err != nil {
 		return err

@@ -1,10 +1,13 @@
 package deployments
 
 import (
+	"context"
 	"net/http"
+	"slices"
 
 	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
 	"waybill.dev/shared/store/deployments"
 )
 
@@ -15,12 +18,12 @@ const environmentsPath = "/v1/environments"
 func (h *handlers) environments() []web.Route {
 	return []web.Route{
 		{
-			Method: http.MethodGet, Path: environmentsPath, Operation: "listEnvironments", Summary: "Lists a project's environments, the oldest first.",
-			Scope: domain.ScopeGatewayRead, Success: http.StatusOK, Handle: h.listEnvironments,
+			Method: http.MethodGet, Path: environmentsPath, Operation: "listEnvironments",
+			Scope: domain.ScopeGatewayRead, Handle: h.listEnvironments,
 		},
 		{
-			Method: http.MethodGet, Path: environmentsPath + "/{environmentName}", Operation: "getEnvironment", Summary: "Shows an environment.",
-			Scope: domain.ScopeGatewayRead, Success: http.StatusOK, Handle: h.getEnvironment,
+			Method: http.MethodGet, Path: environmentsPath + "/{environmentName}", Operation: "getEnvironment",
+			Scope: domain.ScopeGatewayRead, Handle: h.getEnvironment,
 		},
 	}
 }
@@ -33,19 +36,25 @@ type environmentView struct {
 	BranchName      string                 `json:"branchName"`
 	EnvironmentType domain.EnvironmentType `json:"environmentType"`
 	DeploymentName  string                 `json:"deploymentName"`
-	URLs            []string               `json:"urls"` // empty: they are not known here
+	URLs            []string               `json:"urls"`
 	// BucketName is the bucket whose keys its routes take; null: local takes those that its
 	// route files name.
 	BucketName *string `json:"bucketName"`
 }
 
-func viewEnvironment(v view) environmentView {
+// viewEnvironment shows a deployment as an environment; domains are the active ones of its account.
+func viewEnvironment(v view, domains []domain.CustomDomain, gateway string) environmentView {
 	e := environmentView{
 		Name: v.Name, CreatedOn: v.CreatedOn, AccountName: v.AccountName, ProjectName: v.ProjectName, BranchName: v.BranchName,
 		EnvironmentType: v.EnvironmentType, DeploymentName: v.Name, URLs: []string{},
 	}
 	if v.URL != "" {
 		e.URLs = append(e.URLs, v.URL)
+	}
+	for _, d := range domains {
+		if d.Deployment == v.Name {
+			e.URLs = append(e.URLs, domainURL(gateway, d.Hostname))
+		}
 	}
 	if v.Name != LocalName {
 		e.BucketName = new(v.ProjectName + "-" + v.EnvironmentType.Bucket())
@@ -75,7 +84,30 @@ func (h *handlers) listEnvironments(c *web.Call) error {
 	if err != nil {
 		return err
 	}
-	return web.AnswerList(c, page, total, views, viewEnvironment)
+	active, err := h.activeDomains(c.Context(), account)
+	if err != nil {
+		return err
+	}
+	return web.AnswerList(c, page, total, views, func(v view) environmentView { return viewEnvironment(v, active, h.GatewayURL) })
+}
+
+// activeDomains returns the custom domains that an account has, the default one of each deployment first.
+func (h *handlers) activeDomains(ctx context.Context, account string) ([]domain.CustomDomain, error) {
+	list, _, err := h.Domains.ListCustomDomains(ctx, account, store.Page{Limit: domain.MaxCustomDomains})
+	if err != nil {
+		return nil, err
+	}
+	list = slices.DeleteFunc(list, func(d domain.CustomDomain) bool { return !d.Active() })
+	slices.SortStableFunc(list, func(a, b domain.CustomDomain) int {
+		switch {
+		case a.IsDefault == b.IsDefault:
+			return 0
+		case a.IsDefault:
+			return -1
+		}
+		return 1
+	})
+	return list, nil
 }
 
 func (h *handlers) getEnvironment(c *web.Call) error {
@@ -83,5 +115,9 @@ func (h *handlers) getEnvironment(c *web.Call) error {
 	if err != nil {
 		return err
 	}
-	return c.Answer(http.StatusOK, viewEnvironment(v))
+	active, err := h.activeDomains(c.Context(), c.Principal.Account)
+	if err != nil {
+		return err
+	}
+	return c.Answer(http.StatusOK, viewEnvironment(v, active, h.GatewayURL))
 }

@@ -47,7 +47,7 @@ func (f LocalFault) detail() string {
 	return place + ": " + f.Message
 }
 
-// is tells whether an account means local by a name.
+// is reports whether a name is the local deployment's, to this account. Only the default account has one.
 func (l *Local) is(account, name string) bool {
 	return l != nil && name == LocalName && account == domain.DefaultAccount
 }
@@ -60,7 +60,7 @@ func (l *Local) in(f deployments.Filter) []LocalState {
 	return []LocalState{l.State()}
 }
 
-// onlyIn tells whether err says that there is no project, where it is that of local.
+// onlyIn reports whether err says that there is no project, where it is that of local.
 func (l *Local) onlyIn(f deployments.Filter, err error) bool {
 	return isMissing(err) && l.is(f.Account, f.Project)
 }

@@ -35,7 +35,6 @@ func (h *handlers) createSource(c *web.Call) error {
 	if c.Media() == mediaZip || c.Media() == mediaGzip {
 		return h.upload(c)
 	}
-	c.Query() // there are no parameters
 	f := c.Form()
 	f.Require("accountName", "projectName", "branchName")
 	var t deployments.Target

@@ -1,6 +1,8 @@
 package deployments
 
 import (
+	"net"
+	"net/url"
 	"strings"
 
 	"waybill.dev/services/api/internal/web"
@@ -28,6 +30,7 @@ type uploaded struct {
 type view struct {
 	Name               string                 `json:"name"`
 	URL                string                 `json:"url"`
+	LocalURL           string                 `json:"localUrl,omitempty"` // not in lists
 	Label              string                 `json:"label"`
 	URLParameter       string                 `json:"urlParameter"`
 	CreatedOn          *string                `json:"createdOn"`
@@ -42,6 +45,13 @@ type view struct {
 	Build              *buildView             `json:"build"`
 	LastBuild          *buildView             `json:"lastBuild"`
 	VariablesChangedOn *string                `json:"variablesChangedOn"`
+	// Archives are those of the account; lists don't have them.
+	Archives *archives `json:"archives,omitzero"`
+}
+
+type archives struct {
+	Bytes int64 `json:"bytes"`
+	Limit int64 `json:"limit"`
 }
 
 func (h *handlers) view(d deployments.Listed) view {
@@ -85,6 +95,14 @@ func optionalBuild(b *domain.Build) *buildView {
 // url returns where a deployment is reached; empty: that is not known here.
 func (h *handlers) url(name string) string { return URL(h.GatewayURL, name) }
 
+// localURL returns where a deployment is reached on this machine besides; empty: nowhere.
+func (h *handlers) localURL(name string) string {
+	if h.LocalURL == nil {
+		return ""
+	}
+	return h.LocalURL(name)
+}
+
 // URL returns where a deployment is reached below a gateway's URL; empty: that is not known.
 func URL(gateway, name string) string {
 	scheme, host, ok := strings.Cut(gateway, "://")
@@ -92,6 +110,18 @@ func URL(gateway, name string) string {
 		return ""
 	}
 	return scheme + "://" + name + "." + host
+}
+
+// domainURL returns where a custom domain is reached: as gateways are, else by HTTPS.
+func domainURL(gateway, hostname string) string {
+	u, err := url.Parse(gateway)
+	if err != nil || u.Host == "" {
+		return "https://" + hostname
+	}
+	if port := u.Port(); port != "" {
+		hostname = net.JoinHostPort(hostname, port)
+	}
+	return u.Scheme + "://" + hostname
 }
 
 // ReadEnvironmentType reads the parameter environmentType; empty: any.

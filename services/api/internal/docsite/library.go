@@ -2,6 +2,7 @@ package docsite
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io/fs"
 	"strings"
@@ -14,12 +15,16 @@ import (
 )
 
 // Library gives programs the guides of the folder docs: the Markdown of a guide or a section, and a search. It has
-// no data of any account. It reads the guides when it is used for the first time.
-type Library struct{ shelves func() (*shelves, error) }
+// no data of any account. The first search reads all guides.
+type Library struct {
+	files   fs.FS
+	shelves func() (*shelves, error)
+}
 
 // NewLibrary returns the library of the guides that are in the binary.
 func NewLibrary() *Library {
-	return &Library{sync.OnceValues(func() (*shelves, error) { return readShelves(docs.Files()) })}
+	files := docs.Files()
+	return &Library{files, sync.OnceValues(func() (*shelves, error) { return readShelves(files) })}
 }
 
 // Guide is one of the library.
@@ -40,7 +45,6 @@ type Hit struct {
 
 type shelves struct {
 	guides []Guide
-	pages  map[string]manuscript // by the name of the file
 	index  index
 }
 
@@ -62,16 +66,9 @@ func readShelves(files fs.FS) (*shelves, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &shelves{pages: make(map[string]manuscript)}
-	parser := newMarkdown(nil).Parser()
+	s := &shelves{}
 	for _, g := range guides {
-		name := g.Name + markdownFile
-		source, err := fs.ReadFile(files, name)
-		if err != nil {
-			return nil, fmt.Errorf("read guide: %w", err)
-		}
-		s.guides = append(s.guides, Guide{Path: name, Title: g.Title, Lede: g.Lede})
-		s.pages[name] = manuscript{string(source), marksOf(parser.Parse(text.NewReader(source)), source)}
+		s.guides = append(s.guides, Guide{Path: g.Name + markdownFile, Title: g.Title, Lede: g.Lede})
 		s.index.add(g.sections...)
 	}
 	return s, nil
@@ -140,17 +137,19 @@ type Reading struct {
 // no limit. The path is that of a Hit or a Guide. The form of links between pages works too. ok is false if there is no
 // such guide or section.
 func (l *Library) Read(path string, size int) (r Reading, ok bool, err error) {
-	s, err := l.shelves()
-	if err != nil {
-		return r, false, err
-	}
 	name, section, _ := strings.Cut(path, "#")
 	name = strings.TrimPrefix(strings.TrimPrefix(name, Scheme), guidesPath)
 	name = strings.TrimSuffix(name, markdownFile) + markdownFile
-	page, ok := s.pages[name]
-	if !ok {
+	source, err := fs.ReadFile(l.files, name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrInvalid):
 		return r, false, nil
+	case err != nil:
+		return r, false, fmt.Errorf("read guide: %w", err)
+	case section == "" && (size == 0 || len(source) <= size):
+		return Reading{Markdown: string(source)}, true, nil // without a look at all the others
 	}
+	page := manuscript{string(source), marksOf(newMarkdown(nil).Parser().Parse(text.NewReader(source)), source)}
 	from, to, ok := page.section(section)
 	if !ok {
 		return r, false, nil

@@ -19,23 +19,23 @@ func Routes(documents *spec.Documents) []web.Route {
 	return []web.Route{
 		{
 			Method: http.MethodGet, Path: "/openapi", Aliases: []string{"/openapi.json"},
-			Operation: "getOpenAPI", Summary: "Returns the document of these operations.", Success: http.StatusOK, Handle: h.openAPI,
+			Operation: "getOpenAPI", Handle: h.openAPI,
 		},
 		{
 			Method: http.MethodGet, Path: "/asyncapi", Aliases: []string{"/asyncapi.json"},
-			Operation: "getAsyncAPI", Summary: "Returns the document of the bus.", Success: http.StatusOK, Handle: h.asyncAPI,
+			Operation: "getAsyncAPI", Handle: h.asyncAPI,
 		},
 		{
 			Method: http.MethodGet, Path: "/docs", Aliases: []string{"/docs/"},
-			Operation: "showDocs", Summary: "Shows the documentation, with these operations to read and to try.", Success: http.StatusOK, Handle: h.index,
+			Operation: "showDocs", Handle: h.index,
 		},
 		{
 			Method: http.MethodGet, Path: "/docs/{file}",
-			Operation: "getDocsFile", Summary: "Returns a page or a file of the documentation.", Success: http.StatusOK, Handle: h.file,
+			Operation: "getDocsFile", Handle: h.file,
 		},
 		{
 			Method: http.MethodGet, Path: "/problems/{code}",
-			Operation: "explainProblem", Summary: "Explains a kind of problem.", Success: http.StatusOK, Handle: h.problem,
+			Operation: "explainProblem", Handle: h.problem,
 		},
 	}
 }

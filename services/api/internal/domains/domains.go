@@ -54,32 +54,32 @@ func Routes(o Options) []web.Route {
 	h := &handlers{o}
 	return []web.Route{
 		{
-			Method: http.MethodGet, Path: path, Operation: "listCustomDomains", Summary: "Lists the account's custom domains, the oldest first.",
-			Scope: domain.ScopeGatewayRead, Success: http.StatusOK, Handle: h.list,
+			Method: http.MethodGet, Path: path, Operation: "listCustomDomains",
+			Scope: domain.ScopeGatewayRead, Handle: h.list,
 		},
 		{
-			Method: http.MethodPost, Path: path, Operation: "createCustomDomain", Summary: "Adds a hostname that leads to a deployment.",
-			Scope: domain.ScopeGatewayWrite, Success: http.StatusCreated, Action: auditlog.ActionCreateDomain, Handle: h.create,
+			Method: http.MethodPost, Path: path, Operation: "createCustomDomain",
+			Scope: domain.ScopeGatewayWrite, Action: auditlog.ActionCreateDomain, Handle: h.create,
 		},
 		{
-			Method: http.MethodPatch, Path: path, Operation: "updateCustomDomain", Summary: "Changes to which deployment a custom domain leads.",
-			Scope: domain.ScopeGatewayWrite, Success: http.StatusOK, Action: auditlog.ActionUpdateDomain, Handle: h.update,
+			Method: http.MethodPatch, Path: path, Operation: "updateCustomDomain",
+			Scope: domain.ScopeGatewayWrite, Action: auditlog.ActionUpdateDomain, Handle: h.update,
 		},
 		{
-			Method: http.MethodDelete, Path: path, Operation: "deleteCustomDomain", Summary: "Removes a custom domain with its certificate.",
-			Scope: domain.ScopeGatewayWrite, Success: http.StatusNoContent, Action: auditlog.ActionDeleteDomain, Handle: h.delete,
+			Method: http.MethodDelete, Path: path, Operation: "deleteCustomDomain",
+			Scope: domain.ScopeGatewayWrite, Action: auditlog.ActionDeleteDomain, Handle: h.delete,
 		},
 		{
-			Method: http.MethodPost, Path: path + "/verify", Operation: "verifyCustomDomain", Summary: "Looks in DNS now whose a custom domain is.",
-			Scope: domain.ScopeGatewayWrite, Success: http.StatusOK, Action: auditlog.ActionVerifyDomain, Handle: h.verify,
+			Method: http.MethodPost, Path: path + "/verify", Operation: "verifyCustomDomain",
+			Scope: domain.ScopeGatewayWrite, Action: auditlog.ActionVerifyDomain, Handle: h.verify,
 		},
 		{
-			Method: http.MethodPut, Path: certificatePath, Operation: "putCustomDomainCertificate", Summary: "Gives a custom domain a certificate that you have.",
-			Scope: domain.ScopeGatewayWrite, Success: http.StatusOK, Action: auditlog.ActionPutCertificate, Handle: h.putCertificate,
+			Method: http.MethodPut, Path: certificatePath, Operation: "putCustomDomainCertificate",
+			Scope: domain.ScopeGatewayWrite, Action: auditlog.ActionPutCertificate, Handle: h.putCertificate,
 		},
 		{
-			Method: http.MethodDelete, Path: certificatePath, Operation: "deleteCustomDomainCertificate", Summary: "Takes the uploaded certificate of a custom domain away.",
-			Scope: domain.ScopeGatewayWrite, Success: http.StatusNoContent, Action: auditlog.ActionDeleteCertificate, Handle: h.deleteCertificate,
+			Method: http.MethodDelete, Path: certificatePath, Operation: "deleteCustomDomainCertificate",
+			Scope: domain.ScopeGatewayWrite, Action: auditlog.ActionDeleteCertificate, Handle: h.deleteCertificate,
 		},
 	}
 }
@@ -100,7 +100,6 @@ func (h *handlers) list(c *web.Call) error {
 
 func (h *handlers) create(c *web.Call) error {
 	d := domain.CustomDomain{Account: c.Account()}
-	c.Query() // there are no parameters
 	f := c.Form()
 	d.Hostname = readHostname(f)
 	if fault := h.Names.refuse(d.Hostname); fault != "" && d.Hostname != "" {
@@ -123,7 +122,7 @@ func (h *handlers) create(c *web.Call) error {
 	}
 	if h.Verifier != nil {
 		// The domain is made. What can't be found out now, the verifier finds out later.
-		if checked, err := h.Verifier.Check(c.Context(), made); err == nil {
+		if checked, err := h.Verifier.Check(c.Context(), made); err == nil || errors.Is(err, domains.ErrTaken) {
 			made = checked
 		}
 	}
@@ -133,7 +132,6 @@ func (h *handlers) create(c *web.Call) error {
 
 func (h *handlers) update(c *web.Call) error {
 	account := c.Account()
-	c.Query() // there are no parameters
 	f := c.Form()
 	hostname := readHostname(f)
 	var change domains.Change
@@ -178,7 +176,6 @@ func (h *handlers) delete(c *web.Call) error {
 
 func (h *handlers) verify(c *web.Call) error {
 	account := c.Account()
-	c.Query() // there are no parameters
 	hostname := readHostname(c.Form())
 	if err := c.Check(); err != nil {
 		return err
@@ -187,18 +184,16 @@ func (h *handlers) verify(c *web.Call) error {
 	if err != nil {
 		return missing(err)
 	}
-	if h.Verifier != nil && !d.Active() {
+	if h.Verifier != nil {
 		if d, err = h.Verifier.Check(c.Context(), d); err != nil {
 			return refused(err)
 		}
-		h.Changed()
 	}
 	return c.Answer(http.StatusOK, h.view(d))
 }
 
 func (h *handlers) putCertificate(c *web.Call) error {
 	account := c.Account()
-	c.Query() // there are no parameters
 	f := c.Form()
 	hostname := readHostname(f)
 	uploaded, leaf := readCertificate(f, hostname)
@@ -214,7 +209,6 @@ func (h *handlers) putCertificate(c *web.Call) error {
 
 func (h *handlers) deleteCertificate(c *web.Call) error {
 	account := c.Account()
-	c.Query() // there are no parameters
 	hostname := readHostname(c.Form())
 	if err := c.Check(); err != nil {
 		return err

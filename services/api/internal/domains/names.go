@@ -47,7 +47,7 @@ func (n Names) refuse(hostname string) string {
 	return ""
 }
 
-// within tells whether a hostname is a domain or below it.
+// within reports whether a hostname is a domain or below it.
 func within(hostname, domain string) bool {
 	return domain != "" && (hostname == domain || strings.HasSuffix(hostname, "."+domain))
 }

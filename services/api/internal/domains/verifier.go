@@ -24,7 +24,7 @@ type Resolver interface {
 // Checks keeps what DNS said.
 type Checks interface {
 	ClaimChecks(ctx context.Context, limit int) ([]domain.CustomDomain, error)
-	NoteAnswer(ctx context.Context, d domain.CustomDomain, answer domains.Answer) (domain.CustomDomain, error)
+	NoteAnswer(ctx context.Context, d domain.CustomDomain, answer domains.Answer) (domains.Noted, error)
 }
 
 const (
@@ -43,28 +43,31 @@ const (
 type Verifier struct {
 	resolver Resolver
 	checks   Checks
+	link     string
 	changed  func()
 	log      *slog.Logger
 }
 
-// NewVerifier returns a verifier that asks the resolver. It calls changed when an account has got
-// a hostname.
-func NewVerifier(resolver Resolver, checks Checks, changed func(), log *slog.Logger) *Verifier {
-	return &Verifier{resolver, checks, changed, log}
+// NewVerifier returns a verifier that asks the resolver. Link leads to the page of custom domains. It calls changed
+// when an account has got a hostname, or may have to be told by an alert.
+func NewVerifier(resolver Resolver, checks Checks, link string, changed func(), log *slog.Logger) *Verifier {
+	return &Verifier{resolver, checks, link, changed, log}
 }
 
-// Check asks DNS about a domain that waits, and returns the domain as it is then. It fails with
-// domains.ErrTaken when the account has shown that the hostname is its own, but another one did so
-// before.
+// Check asks DNS about a domain, and returns the domain as it is then. It fails with domains.ErrTaken when the account
+// has shown that the hostname is its own, but another one has it.
 func (v *Verifier) Check(ctx context.Context, d domain.CustomDomain) (domain.CustomDomain, error) {
 	noted, err := v.checks.NoteAnswer(ctx, d, v.ask(ctx, &d))
-	if errors.Is(err, domains.ErrTaken) {
-		return d, err
-	}
 	if err != nil {
 		return d, fmt.Errorf("check custom domain: %w", err)
 	}
-	return noted, nil
+	if noted.Changed {
+		v.changed()
+	}
+	if noted.Taken {
+		err = domains.ErrTaken
+	}
+	return noted.Domain, err
 }
 
 // ask asks DNS for the record of a domain. The dot at the end keeps search domains out of it. Of the time that
@@ -78,14 +81,16 @@ func (v *Verifier) ask(ctx context.Context, d *domain.CustomDomain) domains.Answ
 	defer cancel()
 	name := domain.DomainRecord + d.Hostname
 	values, err := v.resolver.LookupTXT(ctx, name+".")
-	if err == nil && slices.Contains(values, d.Token) {
-		return domains.Answer{Found: true}
+	var dns *net.DNSError
+	answer := domains.Answer{Known: err == nil || errors.As(err, &dns) && dns.IsNotFound, Proofs: values, Link: v.link}
+	if !slices.Contains(values, d.Token) {
+		answer.Words = []string{words(name, d.Token, values, err)}
 	}
-	return domains.Answer{Words: []string{words(name, values, err)}}
+	return answer
 }
 
-// words says what DNS answered.
-func words(name string, values []string, err error) string {
+// words says what DNS answered. The proof of another account is that account's own, and not shown.
+func words(name, token string, values []string, err error) string {
 	var dns *net.DNSError
 	switch {
 	case errors.As(err, &dns) && dns.IsNotFound, err == nil && len(values) == 0:
@@ -97,6 +102,10 @@ func words(name string, values []string, err error) string {
 	}
 	shown := make([]string, min(len(values), shownValues))
 	for i := range shown {
+		if strings.Contains(strings.ReplaceAll(strings.ToLower(values[i]), strings.ToLower(token), ""), domain.DomainProof) {
+			shown[i] = "(a proof that is not this account's)"
+			continue
+		}
 		shown[i] = strconv.QuoteToASCII(values[i][:min(len(values[i]), shownLength)])
 	}
 	return "The TXT record " + name + " has another value: " + strings.Join(shown, " ") + "."
@@ -137,9 +146,8 @@ func (v *Verifier) due(ctx context.Context) error {
 func (v *Verifier) one(ctx context.Context, d domain.CustomDomain) {
 	checked, err := v.Check(ctx, d)
 	switch {
-	case err == nil && checked.Active():
+	case err == nil && checked.Active() && !d.Active():
 		v.log.Info("an account has shown that a hostname is its own", "account", d.Account, "hostname", d.Hostname)
-		v.changed()
 	case err != nil && !errors.Is(err, domains.ErrTaken) && !errors.Is(err, domain.ErrNotFound) && ctx.Err() == nil:
 		v.log.Warn("what DNS answered could not be noted", "hostname", d.Hostname, "error", err)
 	}

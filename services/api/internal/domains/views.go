@@ -30,6 +30,9 @@ type stateView struct {
 	Certificate           certificateView `json:"certificate"`
 	CheckedOn             *string         `json:"checkedOn"`
 	NextCheckOn           *string         `json:"nextCheckOn"`
+	ProvenOn              *string         `json:"provenOn"`
+	NoticeUntil           *string         `json:"noticeUntil"`
+	LostOn                *string         `json:"lostOn"`
 	CreatedOn             *string         `json:"createdOn"`
 	UpdatedOn             *string         `json:"updatedOn"`
 }
@@ -56,6 +59,7 @@ func (h *handlers) state(d *domain.CustomDomain) stateView {
 			ValidTo: web.Stamp(d.Certificate.ValidTo), Error: web.Optional(d.Certificate.Error),
 		},
 		CheckedOn: web.Stamp(d.CheckedOn), NextCheckOn: web.Stamp(d.NextCheckOn),
+		ProvenOn: web.Stamp(d.ProvenOn), NoticeUntil: web.Stamp(d.NoticeUntil()), LostOn: web.Stamp(d.LostOn),
 		CreatedOn: web.Stamp(d.CreatedOn), UpdatedOn: web.Stamp(d.UpdatedOn),
 	}
 	if d.Active() {

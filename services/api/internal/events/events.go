@@ -64,16 +64,16 @@ func Routes(options Options) []web.Route {
 	options.Registerer.MustRegister(h.rejected)
 	return []web.Route{
 		{
-			Method: http.MethodPost, Path: Path, Operation: "publishEvents", Summary: "Publishes one event, or an array of up to 1000.",
-			Scope: domain.ScopeEventsWrite, Success: http.StatusAccepted, Publishing: true, Handle: h.publish,
+			Method: http.MethodPost, Path: Path, Operation: "publishEvents",
+			Scope: domain.ScopeEventsWrite, Publishing: true, Handle: h.publish,
 		},
 		{
-			Method: http.MethodGet, Path: Path, Operation: "listEvents", Summary: "Lists events, the newest first.",
-			Scope: domain.ScopeEventsRead, Success: http.StatusOK, Handle: h.list,
+			Method: http.MethodGet, Path: Path, Operation: "listEvents",
+			Scope: domain.ScopeEventsRead, Handle: h.list,
 		},
 		{
-			Method: http.MethodGet, Path: Path + "/{id}", Operation: "getEvent", Summary: "Shows an event with its deliveries.",
-			Scope: domain.ScopeEventsRead, Success: http.StatusOK, Handle: h.get,
+			Method: http.MethodGet, Path: Path + "/{id}", Operation: "getEvent",
+			Scope: domain.ScopeEventsRead, Handle: h.get,
 		},
 	}
 }
@@ -135,7 +135,6 @@ func (h *handlers) list(c *web.Call) error {
 }
 
 func (h *handlers) get(c *web.Call) error {
-	c.Query() // there are no parameters
 	if err := c.Check(); err != nil {
 		return err
 	}

@@ -25,6 +25,7 @@ type Store interface {
 	Expiring(ctx context.Context, account string, now time.Time, limit int) ([]domain.Expiry, error)
 	ExpiringKeys(ctx context.Context, account string, now time.Time, limit int) ([]domain.Expiry, error)
 	ExpiringCertificates(ctx context.Context, account string, now time.Time, limit int) ([]domain.Expiry, error)
+	ExpiringDomains(ctx context.Context, account string, limit int) ([]domain.Expiry, error)
 	ExpiringClientCAs(ctx context.Context, account string, now time.Time, limit int) ([]domain.Expiry, error)
 }
 
@@ -32,8 +33,8 @@ type Store interface {
 func Routes(store Store) []web.Route {
 	h := &handlers{store}
 	return []web.Route{{
-		Method: http.MethodGet, Path: path, Operation: "listExpiring", Summary: "Lists what ends within 14 days.",
-		Scope: domain.ScopeWebhooksRead, Success: http.StatusOK, Handle: h.list,
+		Method: http.MethodGet, Path: path, Operation: "listExpiring",
+		Scope: domain.ScopeWebhooksRead, Handle: h.list,
 	}}
 }
 
@@ -67,7 +68,7 @@ func show(e domain.Expiry) view {
 		v.KeyID = e.Key
 	case domain.ExpiryClientCA:
 		v.CA, v.CAName = e.Key, e.Name
-	case domain.ExpiryReceiverCertificate, domain.ExpiryClientCertificate, domain.ExpiryWebhookSecret, domain.ExpiryDomainCertificate:
+	case domain.ExpiryReceiverCertificate, domain.ExpiryClientCertificate, domain.ExpiryWebhookSecret, domain.ExpiryDomainCertificate, domain.ExpiryCustomDomain:
 	}
 	return v
 }
@@ -85,6 +86,8 @@ func advice(kind domain.ExpiryKind) string {
 		return "Give receivers the new public key. This key signs no callbacks once it has ended."
 	case domain.ExpiryDomainCertificate:
 		return "Upload a new certificate for the hostname, or set its CNAME record so that the certificate authority can renew this one. Clients refuse the hostname once it has ended."
+	case domain.ExpiryCustomDomain:
+		return "Set the TXT record of the hostname again. Another account has a newer proof, and gets the hostname otherwise."
 	case domain.ExpiryAPIKey:
 		return "Give whoever uses this key another one, or set a later expiresOn. Requests with it are refused once it has ended."
 	case domain.ExpiryClientCA:
@@ -93,7 +96,7 @@ func advice(kind domain.ExpiryKind) string {
 	return ""
 }
 
-// list shows what ends, the soonest first. API keys, certificates of custom domains and CA
+// list shows what ends, the soonest first. API keys, certificates of custom domains, hostnames and CA
 // certificates are shown to those who may read them.
 func (h *handlers) list(c *web.Call) error {
 	if err := c.Check(); err != nil {
@@ -116,7 +119,11 @@ func (h *handlers) list(c *web.Call) error {
 		if err != nil {
 			return err
 		}
-		found = append(found, certificates...)
+		hostnames, err := h.store.ExpiringDomains(c.Context(), account, most+1)
+		if err != nil {
+			return err
+		}
+		found = append(append(found, certificates...), hostnames...)
 		authorities, err := h.store.ExpiringClientCAs(c.Context(), account, now, most+1)
 		if err != nil {
 			return err

@@ -29,8 +29,8 @@ type Options struct {
 func Routes(options Options) []web.Route {
 	h := &handlers{options}
 	return []web.Route{{
-		Method: http.MethodGet, Path: Path, Operation: Operation, Summary: "Explains why an event has, or has not, reached a webhook.",
-		Scope: domain.ScopeEventsRead, Success: http.StatusOK, Handle: h.explain,
+		Method: http.MethodGet, Path: Path, Operation: Operation,
+		Scope: domain.ScopeEventsRead, Handle: h.explain,
 	}}
 }
 
@@ -51,8 +51,9 @@ func (h *handlers) explain(c *web.Call) error {
 
 // question names a delivery, or the event and the webhook that it would be between.
 type question struct {
-	byID     bool
-	delivery domain.DeliveryID // empty: no delivery has an id of such a form
+	byID bool
+	// What is empty has a form in which there is no id of such a thing.
+	delivery domain.DeliveryID
 	event    string
 	webhook  domain.WebhookID
 }
@@ -79,14 +80,10 @@ func readQuestion(c *web.Call) (question, error) {
 			asked.delivery = id
 		}
 	}
-	if asked.event = event; byEvent && !domain.ValidEventID(event) {
-		q.Fault("eventId", "must be 1 to 64 characters of A-Z a-z 0-9 _ -")
+	if domain.ValidEventID(event) {
+		asked.event = event
 	}
-	if byWebhook {
-		id, err := domain.ParseWebhookID(webhook)
-		if err != nil {
-			q.Fault("webhookId", "must be a UUID")
-		}
+	if id, err := domain.ParseWebhookID(webhook); err == nil {
 		asked.webhook = id
 	}
 	err := c.Check()

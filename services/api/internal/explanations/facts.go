@@ -88,13 +88,16 @@ func (h *handlers) gather(ctx context.Context, account string, asked question) (
 	id, webhook := asked.delivery, asked.webhook
 	var event *domain.Event
 	var delivery *domain.Delivery
-	if !asked.byID {
+	if asked.event != "" {
 		found, err := h.Log.GetEvent(ctx, account, asked.event)
 		if exists, err := there(err, "event"); err != nil {
 			return f, err
 		} else if exists {
-			event, id = &found, domain.NewDeliveryID(found.Key(), webhook)
+			event = &found
 		}
+	}
+	if event != nil && webhook != "" {
+		id = domain.NewDeliveryID(event.Key(), webhook)
 	}
 	if id != "" {
 		d, attempts, err := h.Log.GetDelivery(ctx, account, id)
@@ -142,7 +145,7 @@ func (h *handlers) gatherMore(ctx context.Context, f *facts, w *domain.Webhook, 
 			return fmt.Errorf("explain: %w", err)
 		}
 	}
-	if f.delivery != nil && (f.delivery.Status == domain.StatusPending || f.delivery.Status == domain.StatusRetrying) {
+	if f.delivery != nil && f.delivery.Status != domain.StatusDelivered {
 		if f.circuit, err = h.Log.GetCircuit(ctx, w.ID); err != nil {
 			return fmt.Errorf("explain: read circuit: %w", err)
 		}
@@ -166,7 +169,7 @@ func missOf(w *domain.Webhook, event *domain.Event) *filter.Miss {
 	return &miss
 }
 
-// there tells whether what was read exists; err is why that is unknown.
+// there reports whether what was read exists; err is why that is unknown.
 func there(read error, what string) (exists bool, err error) {
 	switch {
 	case errors.Is(read, domain.ErrNotFound):

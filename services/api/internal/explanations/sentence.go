@@ -3,10 +3,12 @@ package explanations
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
 	"waybill.dev/services/api/internal/deliveries"
+	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/egress"
 )
@@ -66,6 +68,31 @@ func beginning(answer string) string {
 	return answer
 }
 
+// answered describes the receiver's last answer that was no success, to whichever delivery it was.
+func answered(a *domain.Answer) string {
+	at := *web.Stamp(a.At)
+	if a.Status > 0 {
+		return fmt.Sprintf("at %s the receiver last answered with %s", at, status(a.Status))
+	}
+	return fmt.Sprintf("at %s the last attempt ended without an answer (%s)", at, a.Class)
+}
+
+// spent says how many of the attempts of a schedule were made before it ended. The schedule is the
+// webhook's present one: what it was before its last change is not kept.
+func spent(f facts) string {
+	made := f.delivery.Attempts
+	whole := slices.IndexFunc(made, func(a deliveries.Attempt) bool { return resultOf(a) == passed }) < 0
+	if whole && f.open && f.webhook != nil && f.webhook.UpdatedAt <= text(f.delivery.CreatedAt) {
+		switch all := len(f.webhook.RetryScheduleSeconds) + 1; {
+		case len(made) == all:
+			return fmt.Sprintf("%d of %d attempts of its schedule failed", all, all)
+		case len(made) < all:
+			return fmt.Sprintf("%d of %d attempts of its schedule were made and failed; the rest of the schedule ended while the delivery waited in the hold queue", len(made), all)
+		}
+	}
+	return fmt.Sprintf("Its schedule has ended, after %d attempts in all", len(made))
+}
+
 // last describes the last attempt.
 func last(d *deliveries.Detail) string {
 	if len(d.Attempts) == 0 {
@@ -81,14 +108,18 @@ func status(code int) string {
 	return strconv.Itoa(code)
 }
 
-// hint says what the last answer speaks for.
-func hint(d *deliveries.Detail) string {
-	if len(d.Attempts) == 0 {
+// hint says what the last answer speaks for: that of the delivery's own attempts, else of another one's.
+func hint(f facts) string {
+	var attempt deliveries.Attempt
+	if n := len(f.delivery.Attempts); n > 0 {
+		attempt = f.delivery.Attempts[n-1]
+	} else if last := f.circuit.Last; last != nil {
+		attempt = deliveries.Attempt{Status: last.Status, Class: last.Class}
+	} else {
 		return "search the other deliveries of its webhook."
 	}
-	attempt := d.Attempts[len(d.Attempts)-1]
 	switch code := attempt.Status; {
-	case code == 0 && strings.HasPrefix(attempt.Error, egress.ErrAddress.Error()):
+	case code == 0 && (strings.HasPrefix(attempt.Error, egress.ErrAddress.Error()) || attempt.Error == "" && attempt.Class == domain.ClassRefused):
 		return "its url leads to an address that is not public; set another url, or ask whoever runs Waybill to allow the network with WAYBILL_EGRESS_ALLOW."
 	case code == 0 && attempt.Class == domain.ClassAuth:
 		return "Waybill could not authenticate itself, so the receiver got nothing that it could take; check the webhook's auth: the token server's address, the client's id and secret, the scope, and whether that server works."

@@ -270,7 +270,7 @@ func (e *explanation) disabled(f facts) {
 		e.attemptsSoFar(d)
 		e.step(checkActive, stopped, "the webhook is inactive: its receiver failed for days")
 		e.conclude(failing, "The receiver failed for so long that the webhook became inactive. Its deliveries are held.",
-			"Find out why the receiver fails: "+hint(d), again)
+			"Find out why the receiver fails: "+hint(f), again)
 	case domain.DisabledQuota:
 		e.attemptsSoFar(d)
 		e.step(checkActive, stopped, "the webhook is inactive: the quota of deliveries is used up")
@@ -304,12 +304,13 @@ func (e *explanation) failed(f facts) {
 			"If the receiver still needs the event, publish it again under another id.")
 	default:
 		if len(d.Attempts) == 0 {
-			e.step(checkCircuit, stopped, "the webhook's circuit was open until the retry schedule ended")
-			e.conclude(scheduleExhausted, "Its retry schedule ended while the webhook's circuit was open. The receiver had failed so often that only probes were sent.", retry)
+			e.circuitStep(f, stopped, "the webhook's circuit was open until the retry schedule ended")
+			e.conclude(scheduleExhausted, "Its retry schedule ended while the webhook's circuit was open, so it was never sent. The receiver had failed so often that only probes were sent.",
+				"Find out why the receiver fails: "+hint(f), retry)
 			return
 		}
 		e.attempts(d, stopped)
-		e.conclude(scheduleExhausted, fmt.Sprintf("All attempts of its schedule failed; %s.", last(d)), hint(d), retry)
+		e.conclude(scheduleExhausted, fmt.Sprintf("%s; %s.", spent(f), last(d)), hint(f), retry)
 	}
 }
 
@@ -322,7 +323,7 @@ func (e *explanation) open(f facts) {
 		e.step(checkActive, passed, "the webhook is inactive, but a test is sent all the same")
 	}
 	reason := text(d.Reason)
-	if reason == domain.ReasonOverCap {
+	if reason == domain.ReasonOverCap && f.circuit.OpenSince.IsZero() {
 		e.step(checkCapacity, waiting, "%s", capacity(f))
 		e.attemptsSoFar(d)
 		e.conclude(overCapacity, "More deliveries are due to the webhook than it takes"+f.told(": %s", capacity(f))+". The delivery waits in the webhook's hold queue.",
@@ -335,7 +336,8 @@ func (e *explanation) open(f facts) {
 		e.behind(f)
 		return
 	}
-	if e.circuit(f, reason == domain.ReasonCircuitOpen) {
+	// What was held for capacity before the circuit opened waits for it, too.
+	if e.circuit(f, reason == domain.ReasonCircuitOpen || reason == domain.ReasonOverCap) {
 		return
 	}
 	if d.Status == domain.StatusRetrying {
@@ -344,7 +346,7 @@ func (e *explanation) open(f facts) {
 		if d.NextAttemptAt != nil {
 			next = "at " + *d.NextAttemptAt
 		}
-		e.conclude(retrying, fmt.Sprintf("All attempts so far failed. It is tried again %s; %s.", next, last(d)), hint(d),
+		e.conclude(retrying, fmt.Sprintf("All attempts so far failed. It is tried again %s; %s.", next, last(d)), hint(f),
 			"To try at once, retry the delivery. Its schedule then starts again.")
 		return
 	}
@@ -356,6 +358,16 @@ func (e *explanation) open(f facts) {
 	e.conclude(pending, "Its first attempt is in flight or about to start."+f.told(" The receiver has %v s to answer.", f.webhook.TimeoutSeconds), "Ask again in a moment.")
 }
 
+// circuitStep adds what is said of the circuit, with the answer that the receiver last gave.
+func (e *explanation) circuitStep(f facts, r result, detail string) {
+	s := step{Check: checkCircuit, Result: r, Detail: detail}
+	if last := f.circuit.Last; last != nil {
+		s.Detail += "; " + answered(last)
+		s.Answer = beginning(last.Body)
+	}
+	e.Chain = append(e.Chain, s)
+}
+
 // circuit explains what the webhook's circuit keeps back: all that is to be retried while it is
 // open, and what it has kept in the hold queue until that is empty.
 func (e *explanation) circuit(f facts, kept bool) (explained bool) {
@@ -363,13 +375,13 @@ func (e *explanation) circuit(f facts, kept bool) (explained bool) {
 	switch {
 	case open && (kept || d.Status == domain.StatusRetrying):
 		e.attemptsSoFar(d)
-		e.step(checkCircuit, waiting, "open: the receiver failed at least 20 times in a row; probes are sent one at a time, 5 s to 5 min apart")
+		e.circuitStep(f, waiting, "open: the receiver failed at least 20 times in a row; probes are sent one at a time, 5 s to 5 min apart")
 		if f.open {
 			s := &e.Chain[len(e.Chain)-1]
 			s.Since, s.NextProbeAt = web.Stamp(f.circuit.OpenSince), web.Stamp(f.circuit.NextProbeAt)
 		}
 		e.conclude(circuitOpen, "The webhook's circuit is open: its receiver failed so often that only probes are sent. When a probe succeeds, the waiting deliveries go out. Until then their retry schedules go on.",
-			"Find out why the receiver fails: "+hint(d), "Nothing has to be done in Waybill. The next probe that succeeds closes the circuit.")
+			"Find out why the receiver fails: "+hint(f), "Nothing has to be done in Waybill. The next probe that succeeds closes the circuit.")
 		return true
 	case kept:
 		e.attemptsSoFar(d)

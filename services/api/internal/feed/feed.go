@@ -49,24 +49,24 @@ func Routes(tables Store, readers *Readers) []web.Route {
 	h := &handlers{tables, readers}
 	return []web.Route{
 		{
-			Method: http.MethodGet, Path: Path, Operation: "readFeed", Summary: "Reads a webhook's events in the order of their commits.",
-			Scope: domain.ScopeEventsRead, Success: http.StatusOK, Wait: maxWait * time.Second, Handle: h.read,
+			Method: http.MethodGet, Path: Path, Operation: "readFeed",
+			Scope: domain.ScopeEventsRead, Wait: maxWait * time.Second, Handle: h.read,
 		},
 		{
-			Method: http.MethodGet, Path: cursorsPath, Operation: "listCursors", Summary: "Lists how far a webhook's feed was read.",
-			Scope: domain.ScopeEventsRead, Success: http.StatusOK, Handle: h.list,
+			Method: http.MethodGet, Path: cursorsPath, Operation: "listCursors",
+			Scope: domain.ScopeEventsRead, Handle: h.list,
 		},
 		{
-			Method: http.MethodGet, Path: cursorsPath + "/{cursorName}", Operation: "getCursor", Summary: "Shows a named cursor of a webhook's feed.",
-			Scope: domain.ScopeEventsRead, Success: http.StatusOK, Handle: h.get,
+			Method: http.MethodGet, Path: cursorsPath + "/{cursorName}", Operation: "getCursor",
+			Scope: domain.ScopeEventsRead, Handle: h.get,
 		},
 		{
-			Method: http.MethodPut, Path: cursorsPath + "/{cursorName}", Operation: "setCursor", Summary: "Keeps a cursor of a webhook's feed under a name.",
-			Scope: domain.ScopeWebhooksWrite, Success: http.StatusOK, Action: auditlog.ActionSetCursor, Handle: h.set,
+			Method: http.MethodPut, Path: cursorsPath + "/{cursorName}", Operation: "setCursor",
+			Scope: domain.ScopeWebhooksWrite, Action: auditlog.ActionSetCursor, Handle: h.set,
 		},
 		{
-			Method: http.MethodDelete, Path: cursorsPath + "/{cursorName}", Operation: "deleteCursor", Summary: "Deletes a named cursor of a webhook's feed.",
-			Scope: domain.ScopeWebhooksWrite, Success: http.StatusNoContent, Action: auditlog.ActionDeleteCursor, Handle: h.delete,
+			Method: http.MethodDelete, Path: cursorsPath + "/{cursorName}", Operation: "deleteCursor",
+			Scope: domain.ScopeWebhooksWrite, Action: auditlog.ActionDeleteCursor, Handle: h.delete,
 		},
 	}
 }
@@ -201,7 +201,6 @@ var cursorName = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)
 
 func (h *handlers) list(c *web.Call) error {
 	id := web.ID(c, domain.ParseWebhookID)
-	c.Query() // there are no parameters
 	if err := c.Check(); err != nil {
 		return err
 	}
@@ -243,7 +242,6 @@ func (h *handlers) delete(c *web.Call) error {
 // named returns the webhook and the name of the cursor that the path names.
 func (h *handlers) named(c *web.Call) (domain.WebhookID, string, error) {
 	id, name := web.ID(c, domain.ParseWebhookID), c.Param("cursorName")
-	c.Query() // there are no parameters
 	if err := c.Check(); err != nil {
 		return "", "", err
 	}

@@ -25,7 +25,7 @@ const (
 // Store is the database.
 type Store interface {
 	Ping(ctx context.Context) error
-	// Pending tells whether there are migrations to run.
+	// Pending reports whether there are migrations to run.
 	Pending(ctx context.Context) (bool, error)
 }
 
@@ -40,16 +40,8 @@ type Bus interface {
 func Routes(store Store, b Bus) []web.Route {
 	h := &handlers{store, b}
 	return []web.Route{
-		{
-			Method: http.MethodGet, Path: "/healthz", Operation: "checkHealth",
-			Summary: "Tells that the process is alive, with the state of store and bus.",
-			Success: http.StatusOK, Handle: h.alive,
-		},
-		{
-			Method: http.MethodGet, Path: "/readyz", Operation: "checkReadiness",
-			Summary: "Tells whether requests can be served, and what is missing if not.",
-			Success: http.StatusOK, Handle: h.ready,
-		},
+		{Method: http.MethodGet, Path: "/healthz", Operation: "checkHealth", Handle: h.alive},
+		{Method: http.MethodGet, Path: "/readyz", Operation: "checkReadiness", Handle: h.ready},
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"waybill.dev/services/api/internal/receivers"
 	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/input"
@@ -41,16 +42,16 @@ func (s step) rollup() rollup.Step {
 }
 
 type statisticsRow struct {
-	Start      *string          `json:"start"`
-	WebhookID  domain.WebhookID `json:"webhookId,omitzero"`
-	Type       domain.EventType `json:"type,omitzero"`
-	Class      domain.Class     `json:"class,omitzero"`
-	Events     *int64           `json:"events,omitzero"` // nil: they can't be told apart so
-	Deliveries int64            `json:"deliveries"`
-	Attempts   int64            `json:"attempts"`
-	Succeeded  int64            `json:"succeeded"`
-	Failed     int64            `json:"failed"`
-	LatencyMs  *latency         `json:"latencyMs"`
+	Start      *string            `json:"start"`
+	WebhookID  domain.WebhookID   `json:"webhookId,omitzero"`
+	Type       domain.EventType   `json:"type,omitzero"`
+	Class      domain.Class       `json:"class,omitzero"`
+	Events     *int64             `json:"events,omitzero"` // nil: they can't be told apart so
+	Deliveries int64              `json:"deliveries"`
+	Attempts   int64              `json:"attempts"`
+	Succeeded  int64              `json:"succeeded"`
+	Failed     int64              `json:"failed"`
+	LatencyMs  *receivers.Latency `json:"latencyMs"`
 }
 
 type statisticsAnswer struct {
@@ -102,7 +103,7 @@ func (h *handlers) statistics(c *web.Call) error {
 		row := statisticsRow{
 			Start: web.Stamp(r.Start), WebhookID: r.Webhook, Type: r.Type, Class: r.Class,
 			Deliveries: r.Deliveries, Attempts: r.Attempts, Succeeded: r.Succeeded, Failed: r.Failed(),
-			LatencyMs: latencyOf(r.Latency),
+			LatencyMs: receivers.LatencyOf(r.Latency),
 		}
 		if countsEvents {
 			row.Events = &r.Events

@@ -48,24 +48,24 @@ func Routes(options Options) []web.Route {
 	h := &handlers{options}
 	return []web.Route{
 		{
-			Method: http.MethodPost, Path: webhooks.Path + "/{id}/replay", Operation: "replayWebhook", Summary: "Sends the deliveries of a time range again.",
-			Scope: domain.ScopeEventsWrite, Success: http.StatusAccepted, Action: auditlog.ActionReplayWebhook, Long: true, Handle: h.replay,
+			Method: http.MethodPost, Path: webhooks.Path + "/{id}/replay", Operation: "replayWebhook",
+			Scope: domain.ScopeEventsWrite, Action: auditlog.ActionReplayWebhook, Long: true, Handle: h.replay,
 		},
 		{
-			Method: http.MethodPost, Path: "/v1/deliveries/retry", Operation: "retryDeliveries", Summary: "Sends the deliveries that a filter selects again.",
-			Scope: domain.ScopeEventsWrite, Success: http.StatusAccepted, Action: auditlog.ActionRetryDeliveries, Long: true, Handle: h.retry,
+			Method: http.MethodPost, Path: "/v1/deliveries/retry", Operation: "retryDeliveries",
+			Scope: domain.ScopeEventsWrite, Action: auditlog.ActionRetryDeliveries, Long: true, Handle: h.retry,
 		},
 		{
-			Method: http.MethodGet, Path: path, Operation: "listJobs", Summary: "Lists jobs, the newest first.",
-			Scope: domain.ScopeEventsRead, Success: http.StatusOK, Handle: h.list,
+			Method: http.MethodGet, Path: path, Operation: "listJobs",
+			Scope: domain.ScopeEventsRead, Handle: h.list,
 		},
 		{
-			Method: http.MethodGet, Path: path + "/{id}", Operation: "getJob", Summary: "Shows a job with its progress.",
-			Scope: domain.ScopeEventsRead, Success: http.StatusOK, Handle: h.get,
+			Method: http.MethodGet, Path: path + "/{id}", Operation: "getJob",
+			Scope: domain.ScopeEventsRead, Handle: h.get,
 		},
 		{
-			Method: http.MethodDelete, Path: path + "/{id}", Operation: "cancelJob", Summary: "Cancels a job; what was not sent yet is not sent.",
-			Scope: domain.ScopeEventsWrite, Success: http.StatusAccepted, Action: auditlog.ActionCancelJob, Handle: h.cancel,
+			Method: http.MethodDelete, Path: path + "/{id}", Operation: "cancelJob",
+			Scope: domain.ScopeEventsWrite, Action: auditlog.ActionCancelJob, Handle: h.cancel,
 		},
 	}
 }

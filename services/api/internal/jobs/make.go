@@ -69,7 +69,7 @@ func (h *handlers) plan(c *web.Call, job pipeline.NewJob) error {
 	}{plan.Matched, plan.More, web.Stamp(plan.Oldest), plan.Delivered, math.Ceil(plan.Takes.Seconds())})
 }
 
-// readFilter reads what a replay and a retry have in common, and tells whether any of it is there.
+// readFilter reads what a replay and a retry have in common, and reports whether any of it is there.
 func readFilter(f *input.Form, statuses []pipeline.Resend) (filter pipeline.JobFilter, given bool) {
 	since, sinceOK := f.Time("since")
 	until, untilOK := f.Time("until") // left out: now

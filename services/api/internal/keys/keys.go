@@ -45,32 +45,32 @@ func Routes(keys Store, maker Maker) []web.Route {
 	h := &handlers{keys, maker}
 	return []web.Route{
 		{
-			Method: http.MethodPost, Path: buckets.ConsumerPath + "/roll-key", Operation: "rollKeys", Summary: "Makes a new key and lets the others expire.",
-			Scope: domain.ScopeBucketsWrite, Success: http.StatusNoContent, Action: auditlog.ActionRollKeys, Handle: h.roll,
+			Method: http.MethodPost, Path: buckets.ConsumerPath + "/roll-key", Operation: "rollKeys",
+			Scope: domain.ScopeBucketsWrite, Action: auditlog.ActionRollKeys, Handle: h.roll,
 		},
 		{
-			Method: http.MethodGet, Path: path, Operation: "listKeys", Summary: "Lists a consumer's keys, the oldest first.",
-			Scope: domain.ScopeBucketsRead, Success: http.StatusOK, Handle: h.list,
+			Method: http.MethodGet, Path: path, Operation: "listKeys",
+			Scope: domain.ScopeBucketsRead, Handle: h.list,
 		},
 		{
-			Method: http.MethodPost, Path: path, Operation: "createKey", Summary: "Makes a key and shows it once.",
-			Scope: domain.ScopeBucketsWrite, Success: http.StatusCreated, Action: auditlog.ActionCreateKey, Handle: h.create,
+			Method: http.MethodPost, Path: path, Operation: "createKey",
+			Scope: domain.ScopeBucketsWrite, Action: auditlog.ActionCreateKey, Handle: h.create,
 		},
 		{
-			Method: http.MethodPost, Path: path + "/$bulk", Operation: "createKeys", Summary: "Makes several keys and shows them once.",
-			Scope: domain.ScopeBucketsWrite, Success: http.StatusCreated, Action: auditlog.ActionCreateKeys, Handle: h.createAll,
+			Method: http.MethodPost, Path: path + "/$bulk", Operation: "createKeys",
+			Scope: domain.ScopeBucketsWrite, Action: auditlog.ActionCreateKeys, Handle: h.createAll,
 		},
 		{
-			Method: http.MethodGet, Path: path + "/{keyId}", Operation: "getKey", Summary: "Shows a key in the form of key-format.",
-			Scope: domain.ScopeBucketsRead, Success: http.StatusOK, Handle: h.get,
+			Method: http.MethodGet, Path: path + "/{keyId}", Operation: "getKey",
+			Scope: domain.ScopeBucketsRead, Handle: h.get,
 		},
 		{
-			Method: http.MethodPatch, Path: path + "/{keyId}", Operation: "updateKey", Summary: "Changes the fields that are given.",
-			Scope: domain.ScopeBucketsWrite, Success: http.StatusOK, Action: auditlog.ActionUpdateKey, Handle: h.update,
+			Method: http.MethodPatch, Path: path + "/{keyId}", Operation: "updateKey",
+			Scope: domain.ScopeBucketsWrite, Action: auditlog.ActionUpdateKey, Handle: h.update,
 		},
 		{
-			Method: http.MethodDelete, Path: path + "/{keyId}", Operation: "deleteKey", Summary: "Deletes a key.",
-			Scope: domain.ScopeBucketsWrite, Success: http.StatusNoContent, Action: auditlog.ActionDeleteKey, Handle: h.delete,
+			Method: http.MethodDelete, Path: path + "/{keyId}", Operation: "deleteKey",
+			Scope: domain.ScopeBucketsWrite, Action: auditlog.ActionDeleteKey, Handle: h.delete,
 		},
 	}
 }

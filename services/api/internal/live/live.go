@@ -30,15 +30,14 @@ const (
 func Routes(streams *Streams) []web.Route {
 	h := &handlers{streams}
 	return []web.Route{{
-		Method: http.MethodGet, Path: Path, Operation: "streamNews", Summary: "Tells what changes, as server-sent events.",
-		Scope: domain.ScopeEventsRead, Success: http.StatusOK, Stream: true, Handle: h.stream,
+		Method: http.MethodGet, Path: Path, Operation: "streamNews",
+		Scope: domain.ScopeEventsRead, Stream: true, Handle: h.stream,
 	}}
 }
 
 type handlers struct{ streams *Streams }
 
 func (h *handlers) stream(c *web.Call) error {
-	c.Query() // there are no parameters
 	if err := c.Check(); err != nil {
 		return err
 	}

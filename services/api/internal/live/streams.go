@@ -143,6 +143,37 @@ func (s *Streams) Wake(account string) (wake <-chan struct{}, stop func()) {
 	return in.wake, func() { s.leave(account, in) }
 }
 
+// Follower hears which kinds of things change in an account. One counts as a stream.
+type Follower struct {
+	streams *Streams
+	account string
+	in      *inbox
+}
+
+// Follow begins to listen. Stop ends that.
+func (s *Streams) Follow(account string) (*Follower, error) {
+	in, err := s.join(account)
+	if err != nil {
+		return nil, err
+	}
+	return &Follower{s, account, in}, nil
+}
+
+// Kinds returns the kinds of what has changed since it was called last.
+func (f *Follower) Kinds() []string {
+	var kinds []string
+	for kind := range f.in.take() {
+		kinds = append(kinds, string(kind))
+	}
+	return kinds
+}
+
+// Ended is closed when the process stops.
+func (f *Follower) Ended() <-chan struct{} { return f.streams.ended }
+
+// Stop ends the listening.
+func (f *Follower) Stop() { f.streams.leave(f.account, f.in) }
+
 // Ended is closed when the process stops.
 func (s *Streams) Ended() <-chan struct{} { return s.ended }
 

@@ -44,20 +44,20 @@ func Routes(managers Store) []web.Route {
 	h := &handlers{managers}
 	return []web.Route{
 		{
-			Method: http.MethodGet, Path: path, Operation: "listManagers", Summary: "Lists a consumer's managers, the oldest first.",
-			Scope: domain.ScopeBucketsRead, Success: http.StatusOK, Handle: h.list,
+			Method: http.MethodGet, Path: path, Operation: "listManagers",
+			Scope: domain.ScopeBucketsRead, Handle: h.list,
 		},
 		{
-			Method: http.MethodPost, Path: path, Operation: "createManager", Summary: "Adds a manager to a consumer.",
-			Scope: domain.ScopeBucketsWrite, Success: http.StatusCreated, Action: auditlog.ActionCreateManager, Handle: h.create,
+			Method: http.MethodPost, Path: path, Operation: "createManager",
+			Scope: domain.ScopeBucketsWrite, Action: auditlog.ActionCreateManager, Handle: h.create,
 		},
 		{
-			Method: http.MethodGet, Path: path + "/{managerId}", Operation: "getManager", Summary: "Shows a manager of a consumer.",
-			Scope: domain.ScopeBucketsRead, Success: http.StatusOK, Handle: h.get,
+			Method: http.MethodGet, Path: path + "/{managerId}", Operation: "getManager",
+			Scope: domain.ScopeBucketsRead, Handle: h.get,
 		},
 		{
-			Method: http.MethodDelete, Path: path + "/{managerId}", Operation: "deleteManager", Summary: "Removes a manager from a consumer.",
-			Scope: domain.ScopeBucketsWrite, Success: http.StatusNoContent, Action: auditlog.ActionDeleteManager, Handle: h.delete,
+			Method: http.MethodDelete, Path: path + "/{managerId}", Operation: "deleteManager",
+			Scope: domain.ScopeBucketsWrite, Action: auditlog.ActionDeleteManager, Handle: h.delete,
 		},
 	}
 }
@@ -114,7 +114,8 @@ func ReadAll(f *input.Form) []domain.Manager {
 
 // Named tells a person whom the account names too often from other errors.
 func Named(err error) error {
-	if errors.Is(err, domain.ErrLimit) {
+	var limit *domain.LimitError
+	if errors.Is(err, domain.ErrLimit) && !errors.As(err, &limit) {
 		return web.Conflict(fmt.Sprintf("The account names this person as a manager %d times, which is as often as it may.", domain.MaxManaged))
 	}
 	return err

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/input"
@@ -16,14 +14,13 @@ import (
 const (
 	slugFault = "must have 1 to 64 characters and match ^[a-z0-9]+(?:_[a-z0-9]+)*$"
 
-	maxName     = 256
-	maxPairs    = 50
-	maxGroups   = 10
-	maxPhases   = 20
-	maxCards    = 100
-	maxQuota    = 1 << 53
-	maxKept     = 4 << 10 // bytes of what is kept and given back
-	maxCurrency = 3
+	maxName   = 256
+	maxPairs  = 50
+	maxGroups = 10
+	maxPhases = 20
+	maxCards  = 100
+	maxQuota  = 1 << 53
+	maxKept   = 4 << 10 // bytes of what is kept and given back
 )
 
 // slug reads a slug or key.
@@ -143,11 +140,11 @@ func readFeature(f *input.Form) domain.Feature {
 	return feature
 }
 
-// readPlan reads a new plan, or what replaces a draft. A draft keeps its key. What Waybill sets
+// readPlan reads a new plan, or what replaces a draft. A draft keeps its key, and its currency where none is given. What Waybill sets
 // itself is ignored, so that a client may send back what it has read.
 func readPlan(f *input.Form, made bool) domain.Plan {
 	f.Require("name", "billingCadence", "phases")
-	p := domain.Plan{Currency: "USD"}
+	var p domain.Plan
 	if made {
 		f.Require("key", "currency")
 		p.Key = slug(f, "key")
@@ -155,9 +152,9 @@ func readPlan(f *input.Form, made bool) domain.Plan {
 		f.Ignore("id", "key", "version", "status", "effectiveFrom", "effectiveTo", "createdAt", "updatedAt")
 	}
 	p.Name, p.Description, p.Metadata = texts(f)
-	if currency, ok := f.Text("currency", maxCurrency, maxCurrency); ok {
-		if currency != p.Currency {
-			f.Fault("must be USD", "currency")
+	if currency, ok := f.Text("currency", 3, 3); ok {
+		if p.Currency = currency; strings.Trim(currency, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" {
+			f.Fault("must be three capital letters, such as USD", "currency")
 		}
 	}
 	p.BillingCadence, _ = web.ReadChoice(f, "billingCadence", domain.Cadences())
@@ -244,7 +241,7 @@ func readCard(f *input.Form, p *domain.Plan) domain.RateCard {
 			}
 		}
 	}
-	card.Price, card.Discounts, card.TaxConfig = readPrice(f), kept(f, "discounts"), kept(f, "taxConfig")
+	card.Price, card.Discounts, card.TaxConfig = kept(f, "price"), kept(f, "discounts"), kept(f, "taxConfig")
 	return card
 }
 
@@ -277,98 +274,4 @@ func readEntitlement(f *input.Form) *domain.Entitlement {
 		f.Ignore("issueAfterReset", "isSoftLimit", "preserveOverageAtReset", "usagePeriod", "config")
 	}
 	return e
-}
-
-// readPrice holds a price to its form, and keeps it as it is.
-func readPrice(f *input.Form) []byte {
-	if f.Null("price") {
-		return nil
-	}
-	raw, ok := f.Object("price")
-	if !ok {
-		return nil
-	}
-	price, ok := f.Inner("price")
-	if !ok {
-		return nil
-	}
-	if len(raw) > maxKept {
-		f.Fault("must have at most 4 KiB", "price")
-	}
-	price.Require("type")
-	kind, _ := web.ReadChoice(price, "type", []string{"flat", "unit", "tiered", "package", "dynamic"})
-	switch kind {
-	case "flat":
-		amount(price, "amount", true)
-		_, _ = web.ReadChoice(price, "paymentTerm", []string{"in_advance", "in_arrears"})
-	case "unit":
-		amount(price, "amount", true)
-		bounds(price)
-	case "package":
-		amount(price, "amount", true)
-		amount(price, "quantityPerPackage", true)
-		bounds(price)
-	case "dynamic":
-		amount(price, "multiplier", false)
-		bounds(price)
-	case "tiered":
-		tiered(price)
-	default:
-		return nil
-	}
-	return jsontext.Value(raw).Clone()
-}
-
-func bounds(f *input.Form) {
-	amount(f, "minimumAmount", false)
-	amount(f, "maximumAmount", false)
-}
-
-func tiered(f *input.Form) {
-	f.Require("mode", "tiers")
-	_, _ = web.ReadChoice(f, "mode", []string{"volume", "graduated"})
-	bounds(f)
-	list, _ := f.Elements("tiers", 1, maxCards, false)
-	for i, element := range list {
-		if element.Form == nil {
-			continue
-		}
-		last := i == len(list)-1
-		if given := element.Form.Has("upToAmount") && !element.Form.Null("upToAmount"); given == last {
-			f.Fault("must have upToAmount, unless it is the last tier", "tiers", strconv.Itoa(i))
-		} else if given {
-			amount(element.Form, "upToAmount", true)
-		}
-		for _, name := range []string{"flatPrice", "unitPrice"} {
-			if element.Form.Null(name) {
-				continue
-			}
-			if part, ok := element.Form.Inner(name); ok {
-				_, _ = web.ReadChoice(part, "type", []string{strings.TrimSuffix(name, "Price")})
-				amount(part, "amount", true)
-			}
-		}
-	}
-}
-
-// amount reads a decimal number as a text.
-func amount(f *input.Form, name string, required bool) {
-	if required {
-		f.Require(name)
-	}
-	if f.Null(name) {
-		return
-	}
-	text, ok := f.Text(name, 1, 40)
-	if !ok {
-		return
-	}
-	whole, part, dotted := strings.Cut(text, ".")
-	if !digits(whole) || dotted && !digits(part) {
-		f.Fault("must be a decimal number as a text, such as 9.99", name)
-	}
-}
-
-func digits(text string) bool {
-	return text != "" && strings.Trim(text, "0123456789") == ""
 }

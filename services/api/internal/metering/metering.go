@@ -77,41 +77,41 @@ type handlers struct{ Options }
 // Routes returns the operations.
 func Routes(o Options) []web.Route {
 	h := &handlers{o}
-	read := func(path, operation, summary string, handle func(*web.Call) error) web.Route {
-		return web.Route{Method: http.MethodGet, Path: path, Operation: operation, Summary: summary, Scope: domain.ScopeMeteringRead, Success: http.StatusOK, Handle: handle}
+	read := func(path, operation string, handle func(*web.Call) error) web.Route {
+		return web.Route{Method: http.MethodGet, Path: path, Operation: operation, Scope: domain.ScopeMeteringRead, Handle: handle}
 	}
-	change := func(method, path, operation, summary string, success int, action string, handle func(*web.Call) error) web.Route {
-		return web.Route{Method: method, Path: path, Operation: operation, Summary: summary, Scope: domain.ScopeMeteringWrite, Success: success, Action: action, Handle: handle}
+	change := func(method, path, operation, action string, handle func(*web.Call) error) web.Route {
+		return web.Route{Method: method, Path: path, Operation: operation, Scope: domain.ScopeMeteringWrite, Action: action, Handle: handle}
 	}
-	query := read(meterPath+"/query", "queryMeterByBody", "Shows what a meter has counted, for a query with filters.", h.queryBody)
+	query := read(meterPath+"/query", "queryMeterByBody", h.queryBody)
 	query.Method = http.MethodPost
 	return []web.Route{
-		read(metersPath, "listMeters", "Lists a bucket's meters, the oldest first.", h.listMeters),
-		change(http.MethodPost, metersPath, "createMeter", "Makes a meter.", http.StatusCreated, auditlog.ActionCreateMeter, h.createMeter),
-		read(meterPath, "getMeter", "Shows a meter.", h.getMeter),
-		change(http.MethodPut, meterPath, "updateMeter", "Changes the name, texts and groups of a meter.", http.StatusOK, auditlog.ActionUpdateMeter, h.updateMeter),
-		change(http.MethodDelete, meterPath, "deleteMeter", "Removes a meter.", http.StatusNoContent, auditlog.ActionDeleteMeter, h.deleteMeter),
-		read(meterPath+"/query", "queryMeter", "Shows what a meter has counted.", h.query),
+		read(metersPath, "listMeters", h.listMeters),
+		change(http.MethodPost, metersPath, "createMeter", auditlog.ActionCreateMeter, h.createMeter),
+		read(meterPath, "getMeter", h.getMeter),
+		change(http.MethodPut, meterPath, "updateMeter", auditlog.ActionUpdateMeter, h.updateMeter),
+		change(http.MethodDelete, meterPath, "deleteMeter", auditlog.ActionDeleteMeter, h.deleteMeter),
+		read(meterPath+"/query", "queryMeter", h.query),
 		query,
-		read(meterPath+"/group-by/{groupByKey}/values", "listMeterGroupValues", "Lists the values that a group of a meter has had.", h.groupValues),
+		read(meterPath+"/group-by/{groupByKey}/values", "listMeterGroupValues", h.groupValues),
 
-		read(featuresPath, "listFeatures", "Lists a bucket's features, the oldest first.", h.listFeatures),
-		change(http.MethodPost, featuresPath, "createFeature", "Makes a feature.", http.StatusCreated, auditlog.ActionCreateFeature, h.createFeature),
-		read(featurePath, "getFeature", "Shows a feature.", h.getFeature),
-		change(http.MethodDelete, featurePath, "archiveFeature", "Archives a feature.", http.StatusNoContent, auditlog.ActionArchiveFeature, h.archiveFeature),
+		read(featuresPath, "listFeatures", h.listFeatures),
+		change(http.MethodPost, featuresPath, "createFeature", auditlog.ActionCreateFeature, h.createFeature),
+		read(featurePath, "getFeature", h.getFeature),
+		change(http.MethodDelete, featurePath, "archiveFeature", auditlog.ActionArchiveFeature, h.archiveFeature),
 
-		read(plansPath, "listPlans", "Lists a bucket's plans, the oldest first.", h.listPlans),
-		change(http.MethodPost, plansPath, "createPlan", "Makes the next version of a plan, as a draft.", http.StatusCreated, auditlog.ActionCreatePlan, h.createPlan),
-		read(planPath, "getPlan", "Shows a plan.", h.getPlan),
-		change(http.MethodPut, planPath, "updatePlan", "Replaces what a draft says.", http.StatusOK, auditlog.ActionUpdatePlan, h.updatePlan),
-		change(http.MethodDelete, planPath, "deletePlan", "Removes a draft.", http.StatusNoContent, auditlog.ActionDeletePlan, h.deletePlan),
-		change(http.MethodPost, planPath+"/publish", "publishPlan", "Makes an active plan of a draft.", http.StatusOK, auditlog.ActionPublishPlan, h.publishPlan),
-		change(http.MethodPost, planPath+"/archive", "archivePlan", "Archives an active plan.", http.StatusOK, auditlog.ActionArchivePlan, h.archivePlan),
+		read(plansPath, "listPlans", h.listPlans),
+		change(http.MethodPost, plansPath, "createPlan", auditlog.ActionCreatePlan, h.createPlan),
+		read(planPath, "getPlan", h.getPlan),
+		change(http.MethodPut, planPath, "updatePlan", auditlog.ActionUpdatePlan, h.updatePlan),
+		change(http.MethodDelete, planPath, "deletePlan", auditlog.ActionDeletePlan, h.deletePlan),
+		change(http.MethodPost, planPath+"/publish", "publishPlan", auditlog.ActionPublishPlan, h.publishPlan),
+		change(http.MethodPost, planPath+"/archive", "archivePlan", auditlog.ActionArchivePlan, h.archivePlan),
 
-		read(subscriptionPath, "getSubscription", "Shows the plan of a consumer.", h.getSubscription),
-		change(http.MethodPut, subscriptionPath, "setSubscription", "Gives a consumer a plan.", http.StatusOK, auditlog.ActionSetSubscription, h.setSubscription),
-		change(http.MethodDelete, subscriptionPath, "deleteSubscription", "Takes a consumer's plan away.", http.StatusNoContent, auditlog.ActionDeleteSubscription, h.deleteSubscription),
-		read(buckets.ConsumerPath+"/access", "getAccess", "Shows what a consumer may do and has used.", h.access),
+		read(subscriptionPath, "getSubscription", h.getSubscription),
+		change(http.MethodPut, subscriptionPath, "setSubscription", auditlog.ActionSetSubscription, h.setSubscription),
+		change(http.MethodDelete, subscriptionPath, "deleteSubscription", auditlog.ActionDeleteSubscription, h.deleteSubscription),
+		read(buckets.ConsumerPath+"/access", "getAccess", h.access),
 	}
 }
 
@@ -128,6 +128,5 @@ func pathIn(bucket domain.BucketKey, segments ...string) string {
 // simple reads a request that has neither a query nor a body.
 func simple(c *web.Call) (domain.BucketKey, error) {
 	bucket := bucketOf(c)
-	c.Query()
 	return bucket, c.Check()
 }

@@ -49,7 +49,6 @@ func (h *handlers) listMeters(c *web.Call) error {
 
 func (h *handlers) createMeter(c *web.Call) error {
 	bucket := bucketOf(c)
-	c.Query()
 	m := readMeter(c.Form())
 	if err := c.Check(); err != nil {
 		return err
@@ -80,7 +79,6 @@ func (h *handlers) getMeter(c *web.Call) error {
 
 func (h *handlers) updateMeter(c *web.Call) error {
 	bucket := bucketOf(c)
-	c.Query()
 	f := c.Form()
 	name, description, metadata := texts(f)
 	groupBy := groups(f)
@@ -167,7 +165,6 @@ func hourIn(q *input.Query, name string) time.Time {
 
 func (h *handlers) queryBody(c *web.Call) error {
 	bucket := bucketOf(c)
-	c.Query()
 	f := c.OptionalForm()
 	var ask metering.MeterQuery
 	for name, into := range map[string]*time.Time{"from": &ask.From, "to": &ask.To} {

@@ -48,7 +48,6 @@ func (h *handlers) listFeatures(c *web.Call) error {
 
 func (h *handlers) createFeature(c *web.Call) error {
 	bucket := bucketOf(c)
-	c.Query()
 	f := readFeature(c.Form())
 	if err := c.Check(); err != nil {
 		return err
@@ -159,7 +158,6 @@ func planFault(err error) error {
 
 func (h *handlers) createPlan(c *web.Call) error {
 	bucket := bucketOf(c)
-	c.Query()
 	p := readPlan(c.Form(), true)
 	if err := c.Check(); err != nil {
 		return err
@@ -186,7 +184,6 @@ func (h *handlers) getPlan(c *web.Call) error {
 
 func (h *handlers) updatePlan(c *web.Call) error {
 	bucket := bucketOf(c)
-	c.Query()
 	p := readPlan(c.Form(), false)
 	if err := c.Check(); err != nil {
 		return err
@@ -263,7 +260,6 @@ func viewSubscription(e *metering.Entitled) subscriptionView {
 // consumerKey returns the consumer that the path names.
 func consumerKey(c *web.Call) metering.ConsumerKey {
 	key := metering.ConsumerKey{BucketKey: bucketOf(c), Consumer: c.Param("consumerName")}
-	c.Query() // there are no parameters
 	return key
 }
 

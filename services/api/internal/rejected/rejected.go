@@ -32,8 +32,8 @@ type Bus interface {
 func Routes(accounts Accounts, messages Bus) []web.Route {
 	h := &handlers{accounts, messages}
 	return []web.Route{{
-		Method: http.MethodGet, Path: "/v1/rejected", Operation: "listRejected", Summary: "Lists messages on the bus that were not valid events, the newest first.",
-		Scope: domain.ScopeEventsRead, Success: http.StatusOK, Handle: h.list,
+		Method: http.MethodGet, Path: "/v1/rejected", Operation: "listRejected",
+		Scope: domain.ScopeEventsRead, Handle: h.list,
 	}}
 }
 

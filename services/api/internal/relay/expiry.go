@@ -13,6 +13,7 @@ type Expiries interface {
 	CountExpiringKeys(ctx context.Context, now time.Time) (domain.ExpiryCount, error)
 	CountExpiringCertificates(ctx context.Context, now time.Time) (domain.ExpiryCount, error)
 	CountExpiringClientCAs(ctx context.Context, now time.Time) (domain.ExpiryCount, error)
+	CountExpiringDomains(ctx context.Context) (domain.ExpiryCount, error)
 }
 
 // expiryLook is how often what ends soon is counted.
@@ -42,7 +43,11 @@ func (r *Relay) countExpiries(ctx context.Context, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	for _, c := range append(counts, keys, certificates, authorities) {
+	hostnames, err := r.store.CountExpiringDomains(ctx)
+	if err != nil {
+		return err
+	}
+	for _, c := range append(counts, keys, certificates, authorities, hostnames) {
 		kind := string(c.Kind)
 		r.metrics.expiring.WithLabelValues(kind).Set(float64(c.N))
 		if c.Soonest.IsZero() {

@@ -21,7 +21,7 @@ func (r *Relay) advanceJobs(ctx context.Context) {
 	})
 }
 
-// turn tells whether any of the jobs can send another page now.
+// turn reports whether any of the jobs can send another page now.
 func (r *Relay) turn(ctx context.Context) (more bool, err error) {
 	ids, err := r.sendingJobs(ctx)
 	if err != nil {

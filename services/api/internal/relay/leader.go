@@ -52,7 +52,7 @@ func (l *leader) round(ctx context.Context) error {
 	return errors.Join(requests, restoring, l.events(ctx, before))
 }
 
-// measure sets the age of the oldest event that is not settled, and tells whether there is one.
+// measure sets the age of the oldest event that is not settled, and reports whether there is one.
 func (l *leader) measure(ctx context.Context) (unsettled bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

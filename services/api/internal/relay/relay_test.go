@@ -264,6 +264,10 @@ func (d *database) CountExpiringClientCAs(context.Context, time.Time) (domain.Ex
 	return domain.ExpiryCount{Kind: domain.ExpiryClientCA}, nil
 }
 
+func (d *database) CountExpiringDomains(context.Context) (domain.ExpiryCount, error) {
+	return domain.ExpiryCount{Kind: domain.ExpiryCustomDomain}, nil
+}
+
 func (d *database) ResumeQuotas(context.Context, time.Time) (int, error) { return 0, nil }
 
 func (d *database) OldestUnsettled(context.Context) (time.Time, bool, error) {

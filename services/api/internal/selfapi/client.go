@@ -31,14 +31,11 @@ func (c *client) call(ctx context.Context, r *Request, m message, limit int) (*R
 	}
 	ctx = edge.With(ctx, edge.View{Address: r.Remote, Scheme: r.Scheme, Host: r.Host, Base: r.Base})
 	// The host is never looked up; it stands where a request must have one.
-	target := "http://waybill.internal" + m.path
-	if m.query != "" {
-		target += "?" + m.query
-	}
-	request, err := http.NewRequestWithContext(ctx, m.method, target, bytes.NewReader(m.body))
+	request, err := http.NewRequestWithContext(ctx, m.method, "http://waybill.internal"+m.path, bytes.NewReader(m.body))
 	if err != nil {
 		return nil, fmt.Errorf("call own operation: %w", err)
 	}
+	request.URL.RawQuery = m.query
 	request.Header = headerFor(r)
 	answer := &recorder{status: http.StatusOK, header: make(http.Header), limit: limit}
 	c.handler.ServeHTTP(answer, request)

@@ -3,7 +3,6 @@ package selfapi
 import (
 	"context"
 	"net/http"
-	"net/url"
 
 	"waybill.dev/shared/apikey"
 )
@@ -19,7 +18,7 @@ type Function interface {
 
 // Request is one call of a function.
 type Request struct {
-	Query  url.Values
+	Query  string            // as it came, without its ?
 	Params map[string]string // of the path, decoded
 	Header http.Header       // of the request that has led to the call
 	Body   []byte

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -60,12 +61,13 @@ type hit struct {
 
 // searchDocs answers with the sections that match the query best.
 func searchDocs(library *docsite.Library, r *Request) (*Response, error) {
-	query, limit := r.Query.Get("query"), fewHits
+	asked, _ := url.ParseQuery(r.Query) // what can't be read is missing
+	query, limit := asked.Get("query"), fewHits
 	var faults []problem.Fault
 	if strings.TrimSpace(query) == "" || utf8.RuneCountInString(query) > maxQuestion || !utf8.ValidString(query) {
 		faults = append(faults, problem.Fault{Parameter: "query", Detail: "must have 1 to " + strconv.Itoa(maxQuestion) + " characters"})
 	}
-	if given := r.Query.Get("limit"); given != "" {
+	if given := asked.Get("limit"); given != "" {
 		n, err := strconv.Atoi(given)
 		if err != nil || n < 1 || n > maxHits {
 			faults = append(faults, problem.Fault{Parameter: "limit", Detail: "must be a number from 1 to " + strconv.Itoa(maxHits)})
@@ -90,7 +92,8 @@ func searchDocs(library *docsite.Library, r *Request) (*Response, error) {
 
 // readDoc answers with a guide or a section of one.
 func readDoc(library *docsite.Library, r *Request) (*Response, error) {
-	path := r.Query.Get("path")
+	asked, _ := url.ParseQuery(r.Query) // what can't be read is missing
+	path := asked.Get("path")
 	if path == "" || len(path) > maxPath {
 		return nil, problem.Invalid(problem.Fault{Parameter: "path", Detail: "must have 1 to " + strconv.Itoa(maxPath) + " bytes"})
 	}

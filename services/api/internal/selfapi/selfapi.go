@@ -9,6 +9,7 @@ import (
 
 	"waybill.dev/shared/apikey"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/news"
 	"waybill.dev/shared/problem"
 )
 
@@ -30,6 +31,8 @@ type Operation struct {
 	Scope  domain.Scope
 	Or     domain.Scope // another scope that will do; empty: there is none
 	And    domain.Scope // another scope that is needed, too; empty: there is none
+	// News are the kinds of news after which its answer may be another.
+	News []news.Kind
 	// Slashes lets a parameter have slashes, which are sent escaped.
 	Slashes bool
 }
@@ -68,7 +71,7 @@ func (o *own) Handle(ctx context.Context, r *Request) (*Response, error) {
 	if !ok {
 		return nil, problem.Missing()
 	}
-	return o.api.call(ctx, r, message{o.operation.Method, path, r.Query.Encode(), r.Body}, r.MaxAnswer)
+	return o.api.call(ctx, r, message{o.operation.Method, path, r.Query, r.Body}, r.MaxAnswer)
 }
 
 // Permits implements Function.
@@ -78,6 +81,15 @@ func (o *own) Permits(principal *apikey.Principal) bool {
 		return false
 	}
 	return needs.Scope == "" || permits(principal, needs.Scope) || needs.Or != "" && permits(principal, needs.Or)
+}
+
+// ChangesWith returns the kinds of news after which its answer may be another.
+func (o *own) ChangesWith() []string {
+	kinds := make([]string, len(o.operation.News))
+	for i, kind := range o.operation.News {
+		kinds[i] = string(kind)
+	}
+	return kinds
 }
 
 func permits(principal *apikey.Principal, scopes ...domain.Scope) bool {

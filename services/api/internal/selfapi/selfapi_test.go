@@ -66,7 +66,7 @@ func TestCall(t *testing.T) {
 	for _, inside := range []bool{false, true} {
 		d := &fakeAPI{t: t}
 		response, err := module(d)["putThing"].Handle(t.Context(), &selfapi.Request{
-			Params: map[string]string{"id": "a b?c#d%2Fe"}, Query: map[string][]string{"q": {"1&2"}}, Header: header,
+			Params: map[string]string{"id": "a b?c#d%2Fe"}, Query: "q=1%262", Header: header,
 			Body: []byte(`{"n":0.1000}`), Remote: "203.0.113.7", ID: "req-1", Principal: holder(), Inside: inside,
 		})
 		if err != nil {

@@ -42,16 +42,16 @@ func Routes(store Store, notified Bus) []web.Route {
 	h := &handlers{store: store, bus: notified, sets: newSets(store)}
 	return []web.Route{
 		{
-			Method: http.MethodGet, Path: path, Operation: "listSigningKeys", Summary: "Lists the public keys that check v1a signatures.",
-			Scope: domain.ScopeWebhooksRead, Success: http.StatusOK, Handle: h.list,
+			Method: http.MethodGet, Path: path, Operation: "listSigningKeys",
+			Scope: domain.ScopeWebhooksRead, Handle: h.list,
 		},
 		{
-			Method: http.MethodPost, Path: path + "/rotate", Operation: "rotateSigningKeys", Summary: "Makes a new signing key; the others sign too for a while.",
-			Scope: domain.ScopeAdmin, Success: http.StatusOK, Action: auditlog.ActionRotateSigningKeys, Handle: h.rotate,
+			Method: http.MethodPost, Path: path + "/rotate", Operation: "rotateSigningKeys",
+			Scope: domain.ScopeAdmin, Action: auditlog.ActionRotateSigningKeys, Handle: h.rotate,
 		},
 		{
-			Method: http.MethodGet, Path: setPath, Operation: "getSigningKeySet", Summary: "Returns an account's public keys as a JSON Web Key Set.",
-			Success: http.StatusOK, Handle: h.set,
+			Method: http.MethodGet, Path: setPath, Operation: "getSigningKeySet",
+			Handle: h.set,
 		},
 	}
 }

@@ -3,7 +3,9 @@ package spec_test
 import (
 	"encoding/json"
 	"maps"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -61,13 +63,41 @@ func TestEventsAreToldApartByType(t *testing.T) {
 			schema := object(t, document, strings.Split(strings.TrimPrefix(reference, "#/"), "/")...)
 			data, _ := object(t, schema, "properties", "data")["$ref"].(string)
 			told, of := object(t, schema, "properties", "type")["const"] == string(kind), dataOf(kind)
-			if name == "Event" && kind.Alert() { // they have one schema, with what all of them have
+			if name == "Event" && kind.Alert() { // they have one schema, with what all of them have, or that of custom domains
 				types, _ := object(t, schema, "properties", "type")["enum"].([]any)
-				told, of = slices.Contains(types, any(string(kind))), "/AlertData"
+				told, of = slices.Contains(types, any(string(kind))), "AlertData"
 			}
 			if !told || !strings.HasSuffix(data, of) || !strings.Contains(string(one), `"`+reference+`"`) {
 				t.Errorf("%s of %s is %v", name, kind, schema)
 			}
 		}
 	}
+}
+
+// Pages render descriptions as Markdown, in which placeholders and names with underscores lose
+// characters unless they are code.
+func TestDescriptionsKeepTheirText(t *testing.T) {
+	t.Parallel()
+	code := regexp.MustCompile("(?s)```.*?```|`[^`]*`")
+	lost := regexp.MustCompile(`<\w|\b_\w+_|\w\*\w`)
+	var walk func(at string, value any)
+	walk = func(at string, value any) {
+		switch value := value.(type) {
+		case map[string]any:
+			for name, member := range value {
+				if text, ok := member.(string); ok && name == "description" {
+					if found := lost.FindString(code.ReplaceAllString(text, "")); found != "" {
+						t.Errorf("%s: %q is no code, and Markdown takes characters of it away", at, found)
+					}
+				}
+				walk(at+"/"+name, member)
+			}
+		case []any:
+			for i, member := range value {
+				walk(at+"/"+strconv.Itoa(i), member)
+			}
+		}
+	}
+	walk("openapi", decode(t, documents(t).OpenAPI.Body))
+	walk("asyncapi", decode(t, documents(t).AsyncAPI.Body))
 }

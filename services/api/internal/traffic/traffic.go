@@ -33,20 +33,20 @@ func Routes(of Deployments, requests Traffic) []web.Route {
 	h := &handlers{of, requests}
 	return []web.Route{
 		{
-			Method: http.MethodGet, Path: deployments.Path + "/recent-calls", Operation: "listRecentCalls", Summary: "Lists the newest requests of the last 24 hours that a deployment has answered.",
-			Scope: domain.ScopeGatewayRead, Success: http.StatusOK, Handle: h.recent,
+			Method: http.MethodGet, Path: deployments.Path + "/recent-calls", Operation: "listRecentCalls",
+			Scope: domain.ScopeGatewayRead, Handle: h.recent,
 		},
 		{
-			Method: http.MethodGet, Path: deployments.Path + "/stats-by-status-code", Operation: "getCallStatistics", Summary: "Counts a deployment's requests by time, consumer and status.",
-			Scope: domain.ScopeGatewayRead, Success: http.StatusOK, Handle: h.statistics,
+			Method: http.MethodGet, Path: deployments.Path + "/stats-by-status-code", Operation: "getCallStatistics",
+			Scope: domain.ScopeGatewayRead, Handle: h.statistics,
 		},
 		{
-			Method: http.MethodGet, Path: deployments.Path + "/request-logs", Operation: "listRequestLogs", Summary: "Lists the requests that a deployment has answered, the newest first.",
-			Scope: domain.ScopeGatewayRead, Success: http.StatusOK, Handle: h.list,
+			Method: http.MethodGet, Path: deployments.Path + "/request-logs", Operation: "listRequestLogs",
+			Scope: domain.ScopeGatewayRead, Handle: h.list,
 		},
 		{
-			Method: http.MethodGet, Path: deployments.Path + "/request-logs/{requestId}", Operation: "getRequestLog", Summary: "Shows a request with the entries of its log.",
-			Scope: domain.ScopeGatewayRead, Success: http.StatusOK, Handle: h.get,
+			Method: http.MethodGet, Path: deployments.Path + "/request-logs/{requestId}", Operation: "getRequestLog",
+			Scope: domain.ScopeGatewayRead, Handle: h.get,
 		},
 	}
 }

@@ -54,40 +54,40 @@ func Routes(o Options) []web.Route {
 	h := &handlers{o}
 	return []web.Route{
 		{
-			Method: http.MethodGet, Path: listPath, Operation: "listTunnels", Summary: "Lists the account's tunnels, the oldest first.",
-			Scope: domain.ScopeGatewayRead, Success: http.StatusOK, Handle: h.list,
+			Method: http.MethodGet, Path: listPath, Operation: "listTunnels",
+			Scope: domain.ScopeGatewayRead, Handle: h.list,
 		},
 		{
-			Method: http.MethodPost, Path: listPath, Operation: "createTunnel", Summary: "Makes a tunnel. Its token is shown this once.",
-			Scope: domain.ScopeGatewayWrite, Success: http.StatusCreated, Action: auditlog.ActionCreateTunnel, Handle: h.create,
+			Method: http.MethodPost, Path: listPath, Operation: "createTunnel",
+			Scope: domain.ScopeGatewayWrite, Action: auditlog.ActionCreateTunnel, Handle: h.create,
 		},
 		{
-			Method: http.MethodGet, Path: path, Operation: "getTunnel", Summary: "Shows a tunnel with its connections.",
-			Scope: domain.ScopeGatewayRead, Success: http.StatusOK, Handle: h.get,
+			Method: http.MethodGet, Path: path, Operation: "getTunnel",
+			Scope: domain.ScopeGatewayRead, Handle: h.get,
 		},
 		{
-			Method: http.MethodDelete, Path: path, Operation: "deleteTunnel", Summary: "Removes a tunnel, once its agents are disconnected.",
-			Scope: domain.ScopeGatewayWrite, Success: http.StatusOK, Action: auditlog.ActionDeleteTunnel, Handle: h.delete,
+			Method: http.MethodDelete, Path: path, Operation: "deleteTunnel",
+			Scope: domain.ScopeGatewayWrite, Action: auditlog.ActionDeleteTunnel, Handle: h.delete,
 		},
 		{
-			Method: http.MethodPost, Path: path + "/$rotate-token", Operation: "rotateTunnelToken", Summary: "Gives a tunnel another token, which is shown this once.",
-			Scope: domain.ScopeGatewayWrite, Success: http.StatusOK, Action: auditlog.ActionRotateTunnelToken, Handle: h.rotate,
+			Method: http.MethodPost, Path: path + "/$rotate-token", Operation: "rotateTunnelToken",
+			Scope: domain.ScopeGatewayWrite, Action: auditlog.ActionRotateTunnelToken, Handle: h.rotate,
 		},
 		{
-			Method: http.MethodGet, Path: path + "/teardown-operations/{operationId}", Operation: "getTunnelTeardown", Summary: "Shows how far the removal of a tunnel has come.",
-			Scope: domain.ScopeGatewayRead, Success: http.StatusOK, Handle: h.teardown,
+			Method: http.MethodGet, Path: path + "/teardown-operations/{operationId}", Operation: "getTunnelTeardown",
+			Scope: domain.ScopeGatewayRead, Handle: h.teardown,
 		},
 		{
-			Method: http.MethodGet, Path: servicesPath, Operation: "getTunnelServices", Summary: "Shows the services configuration of a tunnel that holds.",
-			Scope: domain.ScopeGatewayRead, Success: http.StatusOK, Handle: h.services,
+			Method: http.MethodGet, Path: servicesPath, Operation: "getTunnelServices",
+			Scope: domain.ScopeGatewayRead, Handle: h.services,
 		},
 		{
-			Method: http.MethodPut, Path: servicesPath, Operation: "configureTunnelServices", Summary: "Gives a tunnel another services configuration.",
-			Scope: domain.ScopeGatewayWrite, Success: http.StatusOK, Action: auditlog.ActionConfigureTunnel, Handle: h.configure,
+			Method: http.MethodPut, Path: servicesPath, Operation: "configureTunnelServices",
+			Scope: domain.ScopeGatewayWrite, Action: auditlog.ActionConfigureTunnel, Handle: h.configure,
 		},
 		{
-			Method: http.MethodGet, Path: path + "/provisioning-operations/{operationId}", Operation: "getTunnelProvisioning", Summary: "Shows how far a services configuration has come.",
-			Scope: domain.ScopeGatewayRead, Success: http.StatusOK, Handle: h.provisioning,
+			Method: http.MethodGet, Path: path + "/provisioning-operations/{operationId}", Operation: "getTunnelProvisioning",
+			Scope: domain.ScopeGatewayRead, Handle: h.provisioning,
 		},
 	}
 }
@@ -108,7 +108,6 @@ func (h *handlers) list(c *web.Call) error {
 
 func (h *handlers) create(c *web.Call) error {
 	account := c.Account()
-	c.Query() // there are no parameters
 	name := readName(c.Form())
 	if err := c.Check(); err != nil {
 		return err
@@ -135,7 +134,6 @@ func (h *handlers) token() (domain.Secret, domain.TunnelToken) {
 
 func (h *handlers) get(c *web.Call) error {
 	account := c.Account()
-	c.Query() // there are no parameters
 	if err := c.Check(); err != nil {
 		return err
 	}
@@ -148,7 +146,6 @@ func (h *handlers) get(c *web.Call) error {
 
 func (h *handlers) rotate(c *web.Call) error {
 	account := c.Account()
-	c.Query() // there are no parameters
 	seconds, _ := c.OptionalForm().Integer("overlapSeconds", 0, int(domain.MaxTunnelOverlap/time.Second))
 	if err := c.Check(); err != nil {
 		return err
@@ -166,7 +163,6 @@ func (h *handlers) rotate(c *web.Call) error {
 
 func (h *handlers) delete(c *web.Call) error {
 	account := c.Account()
-	c.Query() // there are no parameters
 	if err := c.Check(); err != nil {
 		return err
 	}
@@ -188,7 +184,6 @@ func (h *handlers) provisioning(c *web.Call) error {
 
 func showProgress(c *web.Call, read func(ctx context.Context, account, tunnel, id string) (domain.TunnelOperation, error)) error {
 	account := c.Account()
-	c.Query() // there are no parameters
 	if err := c.Check(); err != nil {
 		return err
 	}
@@ -201,7 +196,6 @@ func showProgress(c *web.Call, read func(ctx context.Context, account, tunnel, i
 
 func (h *handlers) services(c *web.Call) error {
 	account := c.Account()
-	c.Query() // there are no parameters
 	if err := c.Check(); err != nil {
 		return err
 	}
@@ -214,7 +208,6 @@ func (h *handlers) services(c *web.Call) error {
 
 func (h *handlers) configure(c *web.Call) error {
 	account := c.Account()
-	c.Query() // there are no parameters
 	services := readServices(c.Form())
 	if err := c.Check(); err != nil {
 		return err

@@ -41,20 +41,20 @@ func Routes(variables Store, projects Projects) []web.Route {
 	h := &handlers{variables, projects}
 	return []web.Route{
 		{
-			Method: http.MethodGet, Path: listPath, Operation: "listVariables", Summary: "Lists a branch's variables, the oldest first.", Slashes: true,
-			Scope: domain.ScopeGatewayRead, Success: http.StatusOK, Handle: h.list,
+			Method: http.MethodGet, Path: listPath, Operation: "listVariables", Slashes: true,
+			Scope: domain.ScopeGatewayRead, Handle: h.list,
 		},
 		{
-			Method: http.MethodPost, Path: listPath, Operation: "createVariable", Summary: "Makes a variable of a branch.", Slashes: true,
-			Scope: domain.ScopeGatewayWrite, Success: http.StatusCreated, Action: auditlog.ActionCreateVariable, Handle: h.create,
+			Method: http.MethodPost, Path: listPath, Operation: "createVariable", Slashes: true,
+			Scope: domain.ScopeGatewayWrite, Action: auditlog.ActionCreateVariable, Handle: h.create,
 		},
 		{
-			Method: http.MethodPatch, Path: path, Operation: "updateVariable", Summary: "Changes the value of a variable.", Slashes: true,
-			Scope: domain.ScopeGatewayWrite, Success: http.StatusOK, Action: auditlog.ActionUpdateVariable, Handle: h.update,
+			Method: http.MethodPatch, Path: path, Operation: "updateVariable", Slashes: true,
+			Scope: domain.ScopeGatewayWrite, Action: auditlog.ActionUpdateVariable, Handle: h.update,
 		},
 		{
-			Method: http.MethodDelete, Path: path, Operation: "deleteVariable", Summary: "Deletes a variable.", Slashes: true,
-			Scope: domain.ScopeGatewayWrite, Success: http.StatusNoContent, Action: auditlog.ActionDeleteVariable, Handle: h.delete,
+			Method: http.MethodDelete, Path: path, Operation: "deleteVariable", Slashes: true,
+			Scope: domain.ScopeGatewayWrite, Action: auditlog.ActionDeleteVariable, Handle: h.delete,
 		},
 	}
 }
@@ -119,7 +119,6 @@ func (h *handlers) list(c *web.Call) error {
 
 func (h *handlers) create(c *web.Call) error {
 	r := ref(c, problem.Invalid(problem.Fault{Parameter: "branchName", Detail: domain.ErrBranch.Error()}))
-	c.Query() // there are no parameters
 	f := c.Form()
 	v := domain.Variable{Account: r.Account, Project: r.Project, Branch: r.Branch, Name: readName(f)}
 	f.Require("isSecret", "value")
@@ -136,7 +135,8 @@ func (h *handlers) create(c *web.Call) error {
 		return err
 	}
 	made, err := h.store.CreateVariable(c.Context(), v)
-	if errors.Is(err, domain.ErrLimit) {
+	var limit *domain.LimitError
+	if errors.Is(err, domain.ErrLimit) && !errors.As(err, &limit) {
 		return web.Conflict("The branch has 100 variables. It can't have more.")
 	}
 	if err != nil {
@@ -147,7 +147,6 @@ func (h *handlers) create(c *web.Call) error {
 
 func (h *handlers) update(c *web.Call) error {
 	r := ref(c, errNoBranch)
-	c.Query() // there are no parameters
 	value := readValue(c.Form())
 	if err := c.Check(); err != nil {
 		return err
@@ -161,7 +160,6 @@ func (h *handlers) update(c *web.Call) error {
 
 func (h *handlers) delete(c *web.Call) error {
 	r := ref(c, errNoBranch)
-	c.Query() // there are no parameters
 	if err := c.Check(); err != nil {
 		return err
 	}

@@ -79,8 +79,11 @@ func (c *Call) KeysChanged(err error) error {
 // MayGive refuses scopes that the caller does not have: it may neither give them to a
 // consumer, nor touch the keys of one that has them.
 func (c *Call) MayGive(scopes []domain.Scope) error {
-	if auth.Exceeds(scopes, c.Principal) {
-		return errEscalation
+	if !auth.Exceeds(scopes, c.Principal) {
+		return nil
 	}
-	return nil
+	return &problem.Problem{
+		Code: problem.Forbidden, Detail: "The consumer's scopes exceed those of the key. It takes " + problem.Listed(scopes, " and ") + ".",
+		Scopes: &problem.Scopes{Required: scopes, Granted: c.Principal.Scopes},
+	}
 }

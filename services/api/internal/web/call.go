@@ -179,7 +179,7 @@ func (c *Call) admit() error {
 		return err
 	}
 	if !c.route.permits(c.Principal) {
-		return ErrForbidden
+		return c.lacks()
 	}
 	c.audit()
 	return nil
@@ -206,7 +206,7 @@ func (c *Call) authenticate(ctx context.Context) (apikey.Principal, error) {
 	return c.kernel.Authenticator.Authenticate(ctx, key)
 }
 
-// Holds tells whether the caller may still do what the route does, for routes that answer for
+// Holds reports whether the caller may still do what the route does, for routes that answer for
 // long. While nobody can tell, it holds: nothing can be revoked then either.
 func (c *Call) Holds() bool {
 	ctx, cancel := context.WithTimeout(c.part, budget)
@@ -218,7 +218,7 @@ func (c *Call) Holds() bool {
 	return err == nil && now.Account == c.Principal.Account && c.route.permits(now)
 }
 
-// Bootstrap tells whether it is the bootstrap key that calls.
+// Bootstrap reports whether it is the bootstrap key that calls.
 func (c *Call) Bootstrap() bool { return c.Principal.Type == apikey.TypeBootstrap }
 
 // view is how the request is seen from outside.

@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"waybill.dev/shared/apikey"
@@ -20,10 +21,6 @@ var (
 	errNoAccount = problem.New(problem.NotFound, "There is no such account.")
 	errNoMethod  = problem.New(problem.MethodNotAllowed, "This resource does not know the method; see Allow.")
 	errInternal  = problem.New(problem.Internal, "Something went wrong on our side.")
-	// ErrForbidden refuses what the caller may not do.
-	ErrForbidden = problem.New(problem.Forbidden, "The key lacks the permission for this.")
-	// errEscalation refuses what would give a caller, or let it take away, more than it has.
-	errEscalation = problem.New(problem.Forbidden, "The consumer's scopes exceed those of the key.")
 )
 
 // Conflict is what a request is refused with that is at odds with what there is.
@@ -68,7 +65,27 @@ func TooMany(wait time.Duration, detail string) *problem.Problem {
 	return p
 }
 
-// refusal tells whether err says for certain that nothing was changed.
+// lacks is what a caller is refused with that may not do what the route does.
+func (c *Call) lacks() error {
+	r := c.route
+	required, takes := []domain.Scope{r.Scope}, string(r.Scope)
+	if r.Or != "" {
+		required, takes = append(required, r.Or), takes+" or "+string(r.Or)
+	}
+	if r.And != "" {
+		required, takes = append(required, r.And), takes+" and "+string(r.And)
+	}
+	return problem.Lacking(takes, problem.Scopes{Required: required, Granted: c.Principal.Scopes})
+}
+
+// BootstrapOnly refuses all keys but the bootstrap key.
+func (c *Call) BootstrapOnly() {
+	if !c.Bootstrap() {
+		c.Refuse(problem.Lacking("the bootstrap key", problem.Scopes{Granted: c.Principal.Scopes}))
+	}
+}
+
+// refusal reports whether err says for certain that nothing was changed.
 func refusal(err error) bool {
 	var p *problem.Problem
 	return errors.Is(err, domain.ErrNotFound) || errors.Is(err, domain.ErrConflict) || errors.As(err, &p)
@@ -93,6 +110,7 @@ func (c *Call) fail(err error) {
 
 func toProblem(err error) *problem.Problem {
 	var p *problem.Problem
+	var limit *domain.LimitError
 	switch {
 	case errors.As(err, &p):
 		return p
@@ -102,6 +120,8 @@ func toProblem(err error) *problem.Problem {
 		return problem.New(problem.Conflict, "The request is at odds with the state of the resource.")
 	case errors.Is(err, domain.ErrUnreadable):
 		return problem.New(problem.Conflict, "The webhook can't be read, so it can't be changed. Its fault says why.")
+	case errors.As(err, &limit):
+		return problem.New(problem.Conflict, fmt.Sprintf("The account would have %d %s. It may have %d (%s).", limit.Count, limit.What, limit.Most, limit.Setting))
 	case errors.Is(err, domain.ErrLimit):
 		return problem.New(problem.Conflict, "The limit is reached.")
 	case errors.Is(err, apikey.ErrUnauthenticated):

@@ -55,19 +55,20 @@ func (r *reading) Refuse(err error) {
 	}
 }
 
-// Check returns what is wrong with what was read, or nil.
-func (r *reading) Check() error {
-	if r.refusal != nil {
-		return r.refusal
+// Check returns what is wrong with what was read, or nil. Parameters of the query that were not read are
+// faults.
+func (c *Call) Check() error {
+	if c.refusal != nil {
+		return c.refusal
 	}
-	bodyErr := r.bodyErr
-	if bodyErr == nil && r.form != nil {
-		bodyErr = r.form.Err()
+	bodyErr := c.bodyErr
+	if bodyErr == nil && c.form != nil {
+		bodyErr = c.form.Err()
 	}
-	if r.query == nil {
+	if c.query == nil && c.Request.URL.RawQuery == "" {
 		return bodyErr
 	}
-	return join(r.query.Err(), bodyErr)
+	return join(c.Query().Err(), bodyErr)
 }
 
 // join puts the faults of the query and those of the body into one problem. A body that can't
@@ -118,8 +119,7 @@ func ID[T any](c *Call, parse func(string) (T, error)) T {
 	return id
 }
 
-// Query returns the request's query. Parameters that nobody asks it for are faults, from the
-// first call on.
+// Query returns the request's query. Check refuses parameters that nobody has asked it for.
 func (c *Call) Query() *input.Query {
 	if c.query == nil {
 		c.query = input.ParseQuery(c.Request.URL.RawQuery)
@@ -170,7 +170,7 @@ func (c *Call) Forms(minimum, maximum int) []*input.Form {
 	return forms
 }
 
-// readable tells whether there is a point in looking at the body.
+// readable reports whether the body was read and nothing refuses the request before its body counts.
 func (c *Call) readable() bool { return c.refusal == nil && c.bodyErr == nil }
 
 // Body reads the request's body, which must be JSON as far as its headers tell, and of at

@@ -24,7 +24,7 @@ func things(called *int) []web.Route {
 	}
 	return []web.Route{
 		{
-			Method: http.MethodPost, Path: web.AccountPath + "/things", Operation: "makeThing", Success: http.StatusNoContent, Scope: domain.ScopeAny,
+			Method: http.MethodPost, Path: web.AccountPath + "/things", Operation: "makeThing", Scope: domain.ScopeAny,
 			Handle: func(c *web.Call) error {
 				c.Account()
 				c.Query().Integer("n", 1, 9, 1)
@@ -35,7 +35,7 @@ func things(called *int) []web.Route {
 			},
 		},
 		{
-			Method: http.MethodPatch, Path: "/v1/entries/{id}", Operation: "updateEntry", Success: http.StatusNoContent, Scope: domain.ScopeAny,
+			Method: http.MethodPatch, Path: "/v1/entries/{id}", Operation: "updateEntry", Scope: domain.ScopeAny,
 			Handle: func(c *web.Call) error {
 				web.ID(c, domain.ParseWebhookID)
 				c.IdempotencyKey()
@@ -44,10 +44,9 @@ func things(called *int) []web.Route {
 			},
 		},
 		{
-			Method: http.MethodPost, Path: web.AccountPath + "/things/$bulk", Operation: "makeThings", Success: http.StatusNoContent, Scope: domain.ScopeAny,
+			Method: http.MethodPost, Path: web.AccountPath + "/things/$bulk", Operation: "makeThings", Scope: domain.ScopeAny,
 			Handle: func(c *web.Call) error {
 				c.Account()
-				c.Query()
 				for _, f := range c.Forms(1, 2) {
 					f.Text("name", 1, 9)
 				}
@@ -86,7 +85,7 @@ func TestWhatIsToldFirst(t *testing.T) {
 		"no id":                   {method: "PATCH", path: "/v1/entries/x", body: `{"y":1}`, status: 404, detail: "There is no such entry.", unread: true},
 		"no id, nor a good key":   {method: "PATCH", path: "/v1/entries/x", body: `{}`, header: map[string]string{"Idempotency-Key": "a b"}, status: 404, unread: true},
 		"no good key":             {method: "PATCH", path: entry, body: `{"y":1}`, header: map[string]string{"Idempotency-Key": "a b"}, status: 400, places: []string{"Idempotency-Key:"}, unread: true},
-		"nobody asks the query":   {method: "PATCH", path: entry + "?x=1", body: `{"name":"a"}`, status: 204},
+		"nobody asks the query":   {method: "PATCH", path: entry + "?x=1", body: `{"name":"a"}`, status: 400, places: []string{"?x"}},
 		"the body is left out":    {method: "PATCH", path: entry, body: ` `, status: 204},
 		"a list":                  {method: "POST", path: own + "/$bulk", body: `[{"name":"a"},{}]`, status: 204},
 		"a list and faults":       {method: "POST", path: own + "/$bulk?x=1", body: `[{"name":1},{"y":1}]`, status: 400, places: []string{"?x", "/0/name", "/1/y"}},

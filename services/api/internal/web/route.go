@@ -6,6 +6,7 @@ import (
 
 	"waybill.dev/shared/apikey"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/news"
 	"waybill.dev/shared/problem"
 )
 
@@ -21,15 +22,12 @@ type Route struct {
 	Aliases []string
 	// Operation names it in the OpenAPI document.
 	Operation string
-	Summary   string
 	// Scope is what the caller must have; empty: the route is open to all.
 	Scope domain.Scope
 	// Or is another scope that will do; empty: there is none.
 	Or domain.Scope
 	// And is another scope that the caller must have, too; empty: there is none.
 	And domain.Scope
-	// Success is the status of a good answer.
-	Success int
 	// Action names the change in the audit log, as the store does; empty: it is not in that
 	// log.
 	Action string
@@ -42,6 +40,8 @@ type Route struct {
 	// Stream is for answers that go on until the client or the server ends them. They have no
 	// deadline of the kernel's, and are no functions for gateway routes.
 	Stream bool
+	// News are the kinds of news after which a list may be another; none: nobody follows it.
+	News []news.Kind
 	// Bytes is for bodies that are no JSON. They are no functions for gateway routes either.
 	Bytes bool
 	// Publishing has its requests counted apart from all others; see RateLimit.
@@ -50,7 +50,7 @@ type Route struct {
 	Handle func(*Call) error
 }
 
-// permits tells whether a caller may do what the route does.
+// permits reports whether a caller may do what the route does.
 func (r *Route) permits(p apikey.Principal) bool {
 	return (p.May(r.Scope) || r.Or != "" && p.May(r.Or)) && (r.And == "" || p.May(r.And))
 }

@@ -26,7 +26,7 @@ func TestSlashes(t *testing.T) {
 		return c.Answer(http.StatusOK, c.Param("thing")+"|"+c.Param("name"))
 	}
 	route := func(method, path string, slashes bool) web.Route {
-		return web.Route{Method: method, Path: path, Operation: method + path, Scope: domain.ScopeAny, Success: http.StatusOK, Slashes: slashes, Handle: answer}
+		return web.Route{Method: method, Path: path, Operation: method + path, Scope: domain.ScopeAny, Slashes: slashes, Handle: answer}
 	}
 	handler := newHandler(&rig{routes: []web.Route{
 		route(http.MethodGet, "/v1/things/{thing}/parts", true),
@@ -71,7 +71,7 @@ func TestOr(t *testing.T) {
 	} {
 		handler := newHandler(&rig{who: caller{scopes: []domain.Scope{scope}}, routes: []web.Route{{
 			Method: http.MethodGet, Path: "/v1/either", Operation: "either", Scope: domain.ScopeBucketsRead, Or: domain.ScopeGatewayRead,
-			Success: http.StatusOK, Handle: func(c *web.Call) error { return c.NoContent() },
+			Handle: func(c *web.Call) error { return c.NoContent() },
 		}}})
 		if got := bare(handler, http.MethodGet, "/v1/either").Code; got != want {
 			t.Errorf("%s: %d, want %d", scope, got, want)

@@ -7,6 +7,7 @@ import (
 
 	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/egress"
 	"waybill.dev/shared/input"
 	"waybill.dev/shared/problem"
 	"waybill.dev/shared/receiverauth"
@@ -90,8 +91,8 @@ func (f *authForm) bearer(of *receiverauth.Auth) {
 func (f *authForm) oauth2(of *receiverauth.Auth) {
 	f.Require("tokenUrl", "clientId", "clientSecret")
 	if address, ok := f.Text("tokenUrl", 1, domain.MaxURLLength); ok {
-		of.TokenURL = address
-		if err := f.egress.CheckURL(address); err != nil {
+		of.TokenURL = egress.Escape(address)
+		if err := f.egress.CheckURL(of.TokenURL); err != nil {
 			f.Fault(err.Error(), "tokenUrl")
 		}
 	}

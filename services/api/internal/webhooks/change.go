@@ -54,7 +54,7 @@ func (h *handlers) update(c *web.Call) error {
 	return c.Answer(http.StatusOK, h.view(w, health))
 }
 
-// pulls tells whether a webhook is read by pull. Only such a webhook may lose its url, so pulls looks the
+// pulls reports whether a webhook is read by pull. Only such a webhook may lose its url, so pulls looks the
 // webhook up only if the change takes the url away. If the webhook becomes a push webhook meanwhile, reachable
 // refuses the change.
 func (h *handlers) pulls(c *web.Call, id domain.WebhookID, f *input.Form) (bool, error) {

@@ -9,6 +9,7 @@ import (
 
 	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/egress"
 	"waybill.dev/shared/input"
 	"waybill.dev/shared/problem"
 	"waybill.dev/shared/signature"
@@ -128,6 +129,7 @@ func (w *webhookForm) url() {
 	if !ok {
 		return
 	}
+	text = egress.Escape(text)
 	if err := w.egress.CheckURL(text); err != nil {
 		w.Fault(err.Error(), "url")
 		return

@@ -4,15 +4,15 @@ package webhooks
 
 import (
 	"context"
-	"fmt"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"waybill.dev/services/api/internal/receivers"
 	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/news"
 	"waybill.dev/shared/receiverauth"
 	"waybill.dev/shared/store/auditlog"
 	"waybill.dev/shared/store/pipeline"
@@ -31,12 +31,18 @@ const (
 // Store keeps webhooks.
 type Store interface {
 	CreateWebhook(ctx context.Context, w domain.Webhook, once *pipeline.WebhookOnce) (domain.Webhook, *pipeline.StoredResponse, error)
+	ListTroubled(ctx context.Context, account string, since time.Time, limit, offset int) ([]domain.Webhook, []domain.Health, error)
 	ListWebhooks(ctx context.Context, account string, limit, offset int) ([]domain.Webhook, []domain.Health, int, error)
 	GetWebhook(ctx context.Context, account string, id domain.WebhookID) (domain.Webhook, domain.Health, error)
 	UpdateWebhook(ctx context.Context, account string, id domain.WebhookID, change func(*domain.Webhook) error) (domain.Webhook, domain.Health, error)
 	DeleteWebhook(ctx context.Context, account string, id domain.WebhookID) error
 	EndPushed(ctx context.Context, webhooks ...domain.WebhookID) (int, error)
 	ConfigVersion(ctx context.Context) (int64, error)
+}
+
+// Receivers knows how the receivers of webhooks are doing.
+type Receivers interface {
+	List(ctx context.Context, account string, webhooks []domain.Webhook, healths []domain.Health) ([]receivers.Health, error)
 }
 
 // Bus notifies the dispatchers of changes.
@@ -56,6 +62,7 @@ type Egress interface {
 // Options of the routes; all are required.
 type Options struct {
 	Store         Store
+	Receivers     Receivers
 	Events        Events
 	Bus           Bus
 	Egress        Egress
@@ -68,32 +75,33 @@ func Routes(options Options) []web.Route {
 	h := &handlers{options}
 	return []web.Route{
 		{
-			Method: http.MethodGet, Path: Path, Operation: "listWebhooks", Summary: "Lists all webhooks, the oldest first.",
-			Scope: domain.ScopeWebhooksRead, Success: http.StatusOK, Handle: h.list,
+			Method: http.MethodGet, Path: Path, Operation: "listWebhooks",
+			Scope: domain.ScopeWebhooksRead, Handle: h.list,
+			News: []news.Kind{news.Webhook, news.Delivery}, // of their health
 		},
 		{
-			Method: http.MethodPost, Path: Path, Operation: "registerWebhook", Summary: "Registers a webhook and shows its secret once.",
-			Scope: domain.ScopeWebhooksWrite, Success: http.StatusCreated, Action: auditlog.ActionCreateWebhook, Handle: h.register,
+			Method: http.MethodPost, Path: Path, Operation: "registerWebhook",
+			Scope: domain.ScopeWebhooksWrite, Action: auditlog.ActionCreateWebhook, Handle: h.register,
 		},
 		{
-			Method: http.MethodGet, Path: Path + "/{id}", Operation: "getWebhook", Summary: "Shows a webhook.",
-			Scope: domain.ScopeWebhooksRead, Success: http.StatusOK, Handle: h.get,
+			Method: http.MethodGet, Path: Path + "/{id}", Operation: "getWebhook",
+			Scope: domain.ScopeWebhooksRead, Handle: h.get,
 		},
 		{
-			Method: http.MethodPatch, Path: Path + "/{id}", Operation: "updateWebhook", Summary: "Changes the fields that are given.",
-			Scope: domain.ScopeWebhooksWrite, Success: http.StatusOK, Action: auditlog.ActionUpdateWebhook, Handle: h.update,
+			Method: http.MethodPatch, Path: Path + "/{id}", Operation: "updateWebhook",
+			Scope: domain.ScopeWebhooksWrite, Action: auditlog.ActionUpdateWebhook, Handle: h.update,
 		},
 		{
-			Method: http.MethodDelete, Path: Path + "/{id}", Operation: "deleteWebhook", Summary: "Deletes a webhook; its delivery log stays.",
-			Scope: domain.ScopeWebhooksWrite, Success: http.StatusNoContent, Action: auditlog.ActionDeleteWebhook, Handle: h.delete,
+			Method: http.MethodDelete, Path: Path + "/{id}", Operation: "deleteWebhook",
+			Scope: domain.ScopeWebhooksWrite, Action: auditlog.ActionDeleteWebhook, Handle: h.delete,
 		},
 		{
-			Method: http.MethodPost, Path: Path + "/{id}/rotate-secret", Operation: "rotateWebhookSecret", Summary: "Makes a new secret; the old one signs too for a while.",
-			Scope: domain.ScopeWebhooksWrite, Success: http.StatusOK, Action: auditlog.ActionRotateSecret, Handle: h.rotateSecret,
+			Method: http.MethodPost, Path: Path + "/{id}/rotate-secret", Operation: "rotateWebhookSecret",
+			Scope: domain.ScopeWebhooksWrite, Action: auditlog.ActionRotateSecret, Handle: h.rotateSecret,
 		},
 		{
-			Method: http.MethodPost, Path: Path + "/{id}/filter/test", Operation: "testWebhookFilter", Summary: "Tries a filter on the last events; nothing is sent.",
-			Scope: domain.ScopeWebhooksRead, And: domain.ScopeEventsRead, Success: http.StatusOK, Long: true, Handle: h.testFilter,
+			Method: http.MethodPost, Path: Path + "/{id}/filter/test", Operation: "testWebhookFilter",
+			Scope: domain.ScopeWebhooksRead, And: domain.ScopeEventsRead, Long: true, Handle: h.testFilter,
 		},
 	}
 }
@@ -125,9 +133,10 @@ type webhookView struct {
 	ReceiverCertificateExpiresAt *string `json:"receiverCertificateExpiresAt,omitzero"`
 	PreviousSecretExpiresAt      *string `json:"previousSecretExpiresAt,omitzero"`
 
-	CreatedAt *string `json:"createdAt"`
-	UpdatedAt *string `json:"updatedAt"`
-	Secret    string  `json:"secret,omitzero"`
+	CreatedAt *string           `json:"createdAt"`
+	UpdatedAt *string           `json:"updatedAt"`
+	Health    *receivers.Health `json:"health,omitzero"`
+	Secret    string            `json:"secret,omitzero"`
 }
 
 func (h *handlers) view(w domain.Webhook, health domain.Health) webhookView {
@@ -159,66 +168,19 @@ func (h *handlers) view(w domain.Webhook, health domain.Health) webhookView {
 	return v
 }
 
-func (h *handlers) list(c *web.Call) error {
-	q := c.Query()
-	_, limited := q.Text("limit")
-	_, moved := q.Text("offset")
-	limit := q.Integer("limit", 1, web.MaxPage, web.MaxPage)
-	offset := q.Integer("offset", 0, maxOffset, 0)
-	if err := c.Check(); err != nil {
-		return err
-	}
-	paged := limited || moved
-	if !paged {
-		limit = 0
-	}
-	webhooks, healths, total, err := h.Store.ListWebhooks(c.Context(), c.Principal.Account, limit, offset)
-	if err != nil {
-		return err
-	}
-	views := make([]webhookView, 0, len(webhooks))
-	for i, w := range webhooks {
-		views = append(views, h.view(w, healths[i]))
-	}
-	shown, err := web.Fitting(views, func(v webhookView) webhookView { return v })
-	if err != nil {
-		return err
-	}
-	if !paged && len(shown) < total {
-		paged, limit = true, web.MaxPage // the list is too long for one answer
-	}
-	if paged {
-		header := c.Writer.Header()
-		header.Set("X-Total-Count", strconv.Itoa(total))
-		header.Set("Link", pageLinks(c.Link(Path), limit, offset, len(shown), total))
-	}
-	return c.Answer(http.StatusOK, shown)
-}
-
-// pageLinks returns a Link header (RFC 8288) to the pages around this one, which shows so
-// many.
-func pageLinks(list string, limit, offset, shown, total int) string {
-	link := func(at int, rel string) string {
-		return fmt.Sprintf(`<%s?limit=%d&offset=%d>; rel=%q`, list, limit, at, rel)
-	}
-	links := link(0, "first")
-	if offset > 0 {
-		links += ", " + link(max(offset-limit, 0), "prev")
-	}
-	if shown > 0 && offset+shown < total {
-		links += ", " + link(offset+shown, "next")
-	}
-	return links
-}
-
 func (h *handlers) get(c *web.Call) error {
 	id := web.ID(c, domain.ParseWebhookID)
+	health := includesHealth(c.Query())
 	if err := c.Check(); err != nil {
 		return err
 	}
-	w, health, err := h.Store.GetWebhook(c.Context(), c.Principal.Account, id)
+	w, known, err := h.Store.GetWebhook(c.Context(), c.Principal.Account, id)
 	if err != nil {
 		return err
 	}
-	return c.Answer(http.StatusOK, h.view(w, health))
+	views, err := h.views(c, []domain.Webhook{w}, []domain.Health{known}, health)
+	if err != nil {
+		return err
+	}
+	return c.Answer(http.StatusOK, views[0])
 }

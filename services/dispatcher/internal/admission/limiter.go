@@ -52,7 +52,7 @@ func NewLimiter[A Attempt](of *Process, run func(A)) *Limiter[A] {
 // attemptsLimit is how many attempts may be in flight at once, beside those that hang.
 func attemptsLimit() int64 { return int64(min(limitMost, limitPerCore*runtime.GOMAXPROCS(0))) }
 
-// hasRoom tells whether one more may start before all that wait; l.mu is held.
+// hasRoom reports whether one more may start before all that wait; l.mu is held.
 func (l *Limiter[A]) hasRoom() bool {
 	return l.of.waiting.Load() == 0 && l.taken < l.limit && !l.of.options.Full()
 }

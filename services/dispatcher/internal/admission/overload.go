@@ -34,7 +34,7 @@ func newOverload() *Overload {
 	return s
 }
 
-// Now tells whether the process is overloaded.
+// Now reports whether the process is overloaded.
 func (s *Overload) Now() bool { return s.now.Load() }
 
 // Look takes a sample, if there is any work. A process without work is not overloaded, and spares

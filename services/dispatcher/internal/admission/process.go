@@ -59,7 +59,7 @@ func (p *Process) Room(ctx context.Context) error {
 	return nil
 }
 
-// Take counts a delivery that holds Room back, until Release. wide tells whether its event is wide.
+// Take counts a delivery that holds Room back, until Release. wide reports whether its event is wide.
 func (p *Process) Take(wide bool) {
 	count, _ := p.counter(wide)
 	count.Add(1)
@@ -95,7 +95,7 @@ func (p *Process) Hanging() int64 { return p.hanging.Load() }
 // Waiting is the number of deliveries that wait for a place of their webhook or of the process.
 func (p *Process) Waiting() int64 { return p.queued.Load() + p.waiting.Load() }
 
-// pressed tells whether a webhook with hanging attempts may have only one.
+// pressed reports whether a webhook with hanging attempts may have only one.
 func (p *Process) pressed() bool { return p.InFlight() > pressure || p.options.Tight() }
 
 // Bound is a limit, and how much of it is used.

@@ -46,7 +46,7 @@ func (w *Webhook) Hang() {
 	w.of.hanging.Add(1)
 }
 
-// End counts an attempt out. hung tells whether Hang was called for it.
+// End counts an attempt out. hung reports whether Hang was called for it.
 func (w *Webhook) End(size int, hung bool) {
 	w.inFlight--
 	w.bytes -= int64(size)
@@ -57,7 +57,7 @@ func (w *Webhook) End(size int, hung bool) {
 	}
 }
 
-// Hangs tells whether any attempt hangs.
+// Hangs reports whether any attempt hangs.
 func (w *Webhook) Hangs() bool { return w.hanging > 0 }
 
 // Took notes how long an attempt took.
@@ -79,7 +79,7 @@ func (w *Webhook) Cap(s Share) int {
 	return s.inFlight()
 }
 
-// Fits tells whether an attempt with a body of so many bytes may be in flight beside the others.
+// Fits reports whether an attempt with a body of so many bytes may be in flight beside the others.
 func (w *Webhook) Fits(s Share, size int) bool {
 	if w.inFlight >= w.Cap(s) {
 		return false
@@ -88,7 +88,7 @@ func (w *Webhook) Fits(s Share, size int) bool {
 	return limit == 0 || w.inFlight == 0 || w.bytes+int64(size) <= limit
 }
 
-// Allow tells whether the rate lets an attempt begin now, and counts it.
+// Allow reports whether the rate lets an attempt begin now, and counts it.
 func (w *Webhook) Allow(s Share, now time.Time) bool {
 	w.setRate(s)
 	return w.rates == nil || w.rates.AllowN(now, 1)
@@ -149,7 +149,7 @@ func (w *Webhook) Room(s Share) int {
 	return min(queueFactor*limit, int(takes*HangAfter.Seconds())+1)
 }
 
-// Fast tells whether the webhook is worth holding the bus back for.
+// Fast reports whether the webhook is worth holding the bus back for.
 func (w *Webhook) Fast(s Share) bool { return w.fast(s, w.takes(w.Cap(s))) }
 
 // Patience is how long a delivery may wait in its short queue.
@@ -172,7 +172,7 @@ func (w *Webhook) takes(limit int) float64 {
 	return takes
 }
 
-// fast tells whether a webhook that takes so many deliveries a second of this dispatcher is fast. The other dispatchers
+// fast reports whether a webhook that takes so many deliveries a second of this dispatcher is fast. The other dispatchers
 // have their shares of its events.
 func (w *Webhook) fast(s Share, takes float64) bool {
 	takes *= float64(s.dispatchers())

@@ -105,7 +105,7 @@ func (d *Deliverer) send(ep *endpoint, job *Job) result {
 	return resultFailed
 }
 
-// replayed tells whether a delivery of an ordered webhook was asked for again, and passes the order by.
+// replayed reports whether a delivery of an ordered webhook was asked for again, and passes the order by.
 func replayed(config *index.Config, task *domain.Task) bool {
 	return config.Ordering == domain.OrderingShipment && task.Sequence == 0 && !task.Test && task.Rev >= domain.RunStep
 }

@@ -33,7 +33,7 @@ type circuit struct {
 	told      time.Time // when it was last known to be open
 }
 
-// failed notes a failed attempt and tells whether it opened the circuit. alert: it was to
+// failed notes a failed attempt and reports whether it opened the circuit. alert: it was to
 // deliver an alert.
 func (c *circuit) failed(now time.Time, probe, alert bool) (opened bool) {
 	if !alert {
@@ -81,7 +81,7 @@ func (c *circuit) state(now time.Time) domain.Circuit {
 	return s
 }
 
-// alarming tells whether an alert may tell of the row of failures: those of alerts don't count,
+// alarming reports whether an alert may tell of the row of failures: those of alerts don't count,
 // or two receivers that fail now and then could have alerts about each other for ever.
 func (c *circuit) alarming() bool { return c.ofEvents >= domain.FailingFrom }
 
@@ -94,10 +94,10 @@ func (c *circuit) resume(said domain.Circuit) {
 	}
 }
 
-// stale tells whether there was no news of an open circuit for so long that it may be closed.
+// stale reports whether there was no news of an open circuit for so long that it may be closed.
 func (c *circuit) stale(now time.Time) bool { return now.Sub(c.told) > staleAfter }
 
-// succeeded notes a successful attempt and tells whether it closed the circuit.
+// succeeded notes a successful attempt and reports whether it closed the circuit.
 func (c *circuit) succeeded() (closed bool) {
 	closed = c.open
 	*c = circuit{}

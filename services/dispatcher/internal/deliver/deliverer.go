@@ -63,7 +63,7 @@ type Options struct {
 	DisableAfter time.Duration
 	UserAgent    string
 	Limits       admission.Options
-	// Cancelled tells whether a delivery was asked for by a job that was cancelled before the delivery's
+	// Cancelled reports whether a delivery was asked for by a job that was cancelled before the delivery's
 	// attempt; nil: none was.
 	Cancelled func(*domain.Task) bool
 	// Watch is told of each attempt that was made; nil: nobody. It must not block.
@@ -217,8 +217,8 @@ func (d *Deliverer) all() []*endpoint {
 	return slices.AppendSeq(make([]*endpoint, 0, len(d.endpoints)), maps.Values(d.endpoints))
 }
 
-// owns tells whether this dispatcher makes the webhook's retries and probes: the owner of its shard, or, if
-// it is ordered, who keeps the order of its account.
+// owns reports whether this dispatcher makes the webhook's retries and probes. The owner of the webhook's shard
+// does; if the webhook is ordered, the dispatcher that keeps the order of its account.
 func (d *Deliverer) owns(hook *index.Hook) bool {
 	if hook.Config().Ordering == domain.OrderingShipment {
 		return d.options.Owners.OwnsAccount(hook.Account)
@@ -339,7 +339,7 @@ func (d *Deliverer) CircuitHeard(id domain.WebhookID, open bool) {
 	d.unqueue(ep, jobs, domain.ChangeCircuit)
 }
 
-// Circuit tells whether a webhook's circuit is open, and when its next probe is due.
+// Circuit reports whether a webhook's circuit is open, and returns when its next probe is due.
 func (d *Deliverer) Circuit(hook *index.Hook) (open bool, nextProbe time.Time) {
 	ep := d.endpoint(hook)
 	ep.mu.Lock()

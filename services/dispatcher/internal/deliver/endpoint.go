@@ -114,7 +114,7 @@ func (ep *endpoint) share() admission.Share {
 	return admission.Share{MaxInFlight: config.MaxInFlight, PerSecond: config.RatePerSecond, Live: live}
 }
 
-// failing tells whether the last attempt failed.
+// failing reports whether the last attempt failed.
 func (ep *endpoint) failing() bool {
 	ep.mu.Lock()
 	defer ep.mu.Unlock()

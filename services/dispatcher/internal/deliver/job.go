@@ -95,7 +95,7 @@ type Job struct {
 
 func (j *Job) kept() bool { return j.Lane.properties().kept }
 
-// yields tells whether a job lets others pass when places are short.
+// yields reports whether a job lets others pass when places are short.
 func (j *Job) yields() bool { return j.Lane.properties().yields && !j.Probe }
 
 // Status returns which status the delivery has reached, once its origin is told that it is stored.

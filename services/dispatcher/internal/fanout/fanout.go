@@ -48,7 +48,7 @@ type Log interface {
 // Index tells who subscribes.
 type Index interface {
 	Subscribers(event *domain.Event) []*index.Hook
-	// Costly tells whether Subscribers may take long for an event.
+	// Costly reports whether Subscribers may take long for an event.
 	Costly(event *domain.Event) bool
 	Version() int64
 	Await(ctx context.Context, version int64) error
@@ -140,7 +140,7 @@ func (f *Fanout) Attend(ctx context.Context) error { return f.inFlight.Run(ctx) 
 // Moves counts the events that came in flight and those that left it.
 func (f *Fanout) Moves() uint64 { return f.inFlight.Moves() }
 
-// Held tells whether an event is in flight.
+// Held reports whether an event is in flight.
 func (f *Fanout) Held() bool { return f.inFlight.Len() > 0 }
 
 // Suspect tells that events up to a sequence may have been handed out before though the

@@ -115,7 +115,7 @@ func (m *Manager) share() *admission.Budget {
 	return room.Part(max(room.Limit()/drainShare, 4*admission.LargestTask))
 }
 
-// wanted tells whether other hold queues wait for a permit or for memory.
+// wanted reports whether other hold queues wait for a permit or for memory.
 func (m *Manager) wanted() bool {
 	return m.waits.Load() > 0 || m.options.DrainRoom.State().Waiting > 0
 }
@@ -304,7 +304,7 @@ func (d *drain) sendMore(ctx context.Context) {
 	d.w.m.options.Deliverer.SetSerial(d.hook, ramp.serial() || d.progress.limited)
 }
 
-// open tells whether the webhook still takes what the hold queue brings.
+// open reports whether the webhook still takes what the hold queue brings.
 func (d *drain) open(ctx context.Context) bool {
 	if ctx.Err() != nil || d.hook.Config().Deleted || d.hook.Config().Delivery == domain.DeliveryPull || d.hook.Inactive() {
 		return false
@@ -386,7 +386,7 @@ func (d *drain) take(ctx context.Context, batch []*bus.Message) {
 	})
 }
 
-// twice tells whether a delivery came before, as new as this or newer.
+// twice reports whether a delivery came before, as new as this or newer.
 func (d *drain) twice(task *domain.Task) bool {
 	if last, ok := d.seen[task.Delivery]; ok && task.Rev <= last {
 		return true
@@ -474,7 +474,7 @@ func newRamp(gentle bool) ramp {
 	return ramp{size: 1, gentle: gentle}
 }
 
-// serial tells whether deliveries go one at a time.
+// serial reports whether deliveries go one at a time.
 func (r *ramp) serial() bool { return r.gentle && r.sent < serialFirst }
 
 // ahead is how many deliveries a hold queue at full rate has in flight beyond the webhook's cap,

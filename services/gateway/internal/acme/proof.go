@@ -72,7 +72,7 @@ const (
 	proofTime = 3 * time.Second
 )
 
-// Asks tells whether a request looks for a proof.
+// Asks reports whether a request looks for a proof.
 func Asks(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, proofPath) }
 
 // Answer answers an authority that looks for the proof of HTTP-01 at a hostname. It returns false

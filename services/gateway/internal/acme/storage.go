@@ -58,7 +58,7 @@ func (s *storage) Store(ctx context.Context, key string, value []byte) error {
 // lockPrefix begins the names that certmagic gives to its locks of certificates.
 const lockPrefix = "issue_cert_"
 
-// isLost tells whether the lock of what is kept under a key was lost.
+// isLost reports whether the lock of what is kept under a key was lost.
 func (s *storage) isLost(key string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

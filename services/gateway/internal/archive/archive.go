@@ -142,7 +142,7 @@ func tarFault(err error) error {
 	return errors.New("is no tar.gz archive, or only a part of one")
 }
 
-// final tells whether an error ends the unpacking, whatever the archive's format.
+// final reports whether an error ends the unpacking, whatever the archive's format.
 func final(err error) bool {
 	_, bound := errors.AsType[fault](err)
 	return bound || late(err)

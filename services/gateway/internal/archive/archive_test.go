@@ -24,6 +24,8 @@ import (
 	"go.uber.org/goleak"
 
 	"waybill.dev/services/gateway/internal/archive"
+	"waybill.dev/services/gateway/internal/routefile"
+	"waybill.dev/shared/jsonscan/attack"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -456,7 +458,7 @@ func TestTime(t *testing.T) {
 	}
 }
 
-// Whatever is uploaded, it is a folder within the bounds, or faults.
+// Whatever is uploaded, it is a folder within the bounds, or faults, and reading costs no more than a folder of the greatest size.
 func FuzzRead(f *testing.F) {
 	f.Add(true, zipped(f, entry{name: "a.oas.json", body: "{}"}, entry{name: "config/x/b.oas.json", body: "{}"}))
 	f.Add(false, tarred(f, entry{name: "a.oas.json", body: "{}"}, entry{name: "config/x/b.oas.json", body: "{}"}))
@@ -472,9 +474,9 @@ func FuzzRead(f *testing.F) {
 		if isZip {
 			format = archive.Zip
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-		defer cancel()
-		files, faults := archive.Read(ctx, format, raw)
+		var files fs.FS
+		var faults routefile.Faults
+		attack.Hold(t, len(raw)+archive.MaxTotal, attack.Allowance{}, func() { files, faults = archive.Read(t.Context(), format, raw) })
 		if (files == nil) != (len(faults) > 0) {
 			t.Fatalf("%v and %v", files, faults)
 		}

@@ -182,7 +182,7 @@ func (u *unpacking) read(name string, open func() (io.ReadCloser, error)) ([]byt
 	return append([]byte{}, u.body.Bytes()...), nil
 }
 
-// leftOut tells whether a file is left out: one that is hidden, or in a folder that is, and
+// leftOut reports whether a file is left out: one that is hidden, or in a folder that is, and
 // what macOS adds to archives.
 func leftOut(name string) bool {
 	for part := range strings.SplitSeq(name, "/") {
@@ -250,7 +250,7 @@ func (u *unpacking) strip(dir string) {
 	u.files = kept
 }
 
-// overlaps tells whether two files of a zip archive share bytes: so a small archive could hold
+// overlaps reports whether two files of a zip archive share bytes: so a small archive could hold
 // endless ones.
 func overlaps(files []*zip.File) bool {
 	type span struct{ start, end uint64 }

@@ -131,10 +131,15 @@ func (w *work) steps(ctx context.Context) (deployments.Result, error) {
 	if len(w.record.told()) > 0 {
 		return w.result(0), nil
 	}
-	routes := len(compiled.Routes())
-	w.record.say(fmt.Sprintf("%s in %s", number(routes, "route"), number(compiled.Files(), "route file")))
+	routes := compiled.Routes()
+	for _, info := range routes {
+		for _, note := range info.Notes {
+			w.record.say(info.File + ": " + info.Operation + ": " + note)
+		}
+	}
+	w.record.say(fmt.Sprintf("%s in %s", number(len(routes), "route"), number(compiled.Files(), "route file")))
 	w.record.succeeded()
-	return w.result(routes), nil
+	return w.result(len(routes)), nil
 }
 
 // take takes the variables of now.

@@ -65,7 +65,7 @@ func New(store Store, b Bus, logger *slog.Logger) *Authorities {
 	return &Authorities{store: store, bus: b, logger: logger, nudges: signal.New(), byID: make(map[string]authority)}
 }
 
-// Ready tells whether it is known which CAs there are.
+// Ready reports whether it is known which CAs there are.
 func (a *Authorities) Ready() bool { return a.byAccount.Load() != nil }
 
 // Run follows changes until ctx ends.
@@ -180,8 +180,8 @@ func (a *Authorities) of(account string) (*set, bool) {
 	return (*known)[account], true
 }
 
-// Asked tells whether clients of the account's hosts are asked for a certificate, and of which
-// CAs; nil: of any.
+// Asked reports whether clients of the account's hosts are asked for a certificate, and returns the
+// CAs that may have issued it; nil: any.
 func (a *Authorities) Asked(account string) (names *x509.CertPool, asked bool) {
 	s, known := a.of(account)
 	switch {

@@ -42,7 +42,7 @@ var (
 	errElsewhere = errors.New("it can't be verified")
 )
 
-// check tells whether one of the CAs has issued the certificate, and it is good at a time. What
+// check reports whether one of the CAs has issued the certificate, and it is good at a time. What
 // else the client has sent does not count: intermediate CAs least of all.
 func (s *set) check(leaf *x509.Certificate, now time.Time) error {
 	if s == nil {

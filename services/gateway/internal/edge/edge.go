@@ -35,8 +35,8 @@ type Authority interface {
 
 // Clients says whose hosts ask clients for a certificate.
 type Clients interface {
-	// Asked tells whether clients of the account's hosts are asked for one, and of which CAs; nil:
-	// of any.
+	// Asked reports whether clients of the account's hosts are asked for one, and returns the CAs that
+	// may have issued it; nil: any.
 	Asked(account string) (names *x509.CertPool, asked bool)
 }
 

@@ -28,7 +28,7 @@ func (f *failures) note(name string, now time.Time) {
 	f.at[name] = now
 }
 
-// fresh tells whether there was one a short while ago.
+// fresh reports whether there was one a short while ago.
 func (f *failures) fresh(name string, now time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -36,7 +36,7 @@ func (f *failures) fresh(name string, now time.Time) bool {
 	return ok && now.Sub(at) < failureTime
 }
 
-// first tells whether there was none, and remembers this one.
+// first reports whether the name has no fresh failure, and remembers one.
 func (f *failures) first(name string, now time.Time) bool {
 	if f.fresh(name, now) {
 		return false

@@ -23,7 +23,7 @@ const (
 	maxDepth     = 8
 	maxRouteFile = 16 << 20
 	maxTotal     = 64 << 20
-	// settled is the age from which on a file's time tells whether it was changed: two
+	// settled is the age from which on a file's time says whether it was changed: two
 	// changes within a tick of the file system's clock have the same one.
 	settled = 2 * time.Second
 )
@@ -157,7 +157,7 @@ func isRouteFile(name string) bool {
 	return !strings.Contains(name, "/") && (strings.HasSuffix(name, routefile.Suffix) || name == routefile.PolicyFile)
 }
 
-// HasRouteFiles tells whether there is a route file in dir.
+// HasRouteFiles reports whether there is a route file in dir.
 func HasRouteFiles(dir string) bool {
 	entries, err := os.ReadDir(dir)
 	return err == nil && slices.ContainsFunc(entries, func(entry fs.DirEntry) bool {
@@ -165,7 +165,7 @@ func HasRouteFiles(dir string) bool {
 	})
 }
 
-// Equal tells whether both hold the same.
+// Equal reports whether both hold the same.
 func (f *Folder) Equal(other *Folder) bool {
 	if other == nil || len(f.files) != len(other.files) {
 		return false

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 
 	"waybill.dev/services/gateway/internal/route"
@@ -213,10 +214,19 @@ func taken(ctx context.Context, r *route.Request, answer *http.Response) (*route
 // there is the request's.
 func whole(ctx context.Context, r *route.Request, answer *http.Response) (*route.Response, error) {
 	defer answer.Body.Close()
-	size := answer.ContentLength
+	header := incoming(answer.Header)
 	if r.Method == http.MethodHead {
-		size = 0 // it tells of the answer to GET
+		switch {
+		case !r.Streams: // what is made of the answer to GET may have another length
+			if _, err := decoded(r.Lease, header, nil); err != nil {
+				return nil, err
+			}
+		case answer.ContentLength >= 0:
+			header.Set("Content-Length", strconv.FormatInt(answer.ContentLength, 10))
+		}
+		return &route.Response{Status: answer.StatusCode, Header: header}, nil
 	}
+	size := answer.ContentLength
 	if size > route.MaxResponse {
 		return nil, tooLong()
 	}
@@ -230,7 +240,12 @@ func whole(ctx context.Context, r *route.Request, answer *http.Response) (*route
 	case err != nil:
 		return nil, failure(ctx, egress.AsError(ctx, err))
 	}
-	return &route.Response{Status: answer.StatusCode, Header: incoming(answer.Header), Body: read}, nil
+	if !r.Streams {
+		if read, err = decoded(r.Lease, header, read); err != nil {
+			return nil, err
+		}
+	}
+	return &route.Response{Status: answer.StatusCode, Header: header, Body: read}, nil
 }
 
 func tooLong() error {

@@ -9,7 +9,6 @@ import (
 	"waybill.dev/services/gateway/internal/route"
 	"waybill.dev/services/gateway/internal/routefile"
 	"waybill.dev/services/gateway/internal/upstream"
-	"waybill.dev/shared/egress"
 	"waybill.dev/shared/input"
 	"waybill.dev/shared/problem"
 )
@@ -44,37 +43,24 @@ func newForward(options *input.Form, op *routefile.Operation, env *Env) route.Ha
 	return f
 }
 
-var errAddress = errors.New("has an address that is not allowed")
-
 // baseOf reads a URL of the configuration.
 func (e *Env) baseOf(text string) (*url.URL, error) {
 	if upstream.IsService(text) {
 		return e.Services.ParseService(text) //nolint:wrapcheck // it is told as a fault, as it stands
 	}
-	base, err := upstream.Parse(e.Egress, text)
-	switch {
-	case e.Strict && e.Built:
-		// What is not allowed any more is refused at each request, and the other routes go on.
-		base, err = upstream.ParseBuilt(text)
-	case err == nil && e.Strict:
-		err = e.Egress.CheckURL(text)
-	}
-	if errors.Is(err, egress.ErrAddress) {
-		return nil, errAddress
-	}
-	return base, err
+	return upstream.ParseRoute(e.Egress, text, e.Strict, e.Built) //nolint:wrapcheck // likewise
 }
 
 // Handle implements route.Handler.
 func (f *forward) Handle(ctx context.Context, r *route.Request) (*route.Response, error) {
-	query := ""
+	search := ""
 	if f.search {
-		query = r.Query.Encode()
+		search = r.Query.Search()
 	}
 	if !strings.HasPrefix(r.Path, "/") {
 		return nil, errPath
 	}
-	to, err := target(f.base, f.prefix+r.Path, query)
+	to, err := target(f.base, f.prefix+r.Path, search)
 	if err != nil {
 		return nil, err
 	}
@@ -84,16 +70,23 @@ func (f *forward) Handle(ctx context.Context, r *route.Request) (*route.Response
 // errPath is no fault of the caller: paths of requests begin with a slash.
 var errPath = errors.New("make a back end's URL: the path is none")
 
-// target returns the URL at base's host that has an escaped path and a query. The path
-// must say plainly which one is meant.
-func target(base *url.URL, path, query string) (*url.URL, error) {
+// errQuery is no fault of a parameter: of what can't stand in a URL nobody could say where a
+// back end would take it to end.
+var errQuery = problem.New(problem.InvalidInput, "The query must not have spaces or #, but their escapes %20 and %23.")
+
+// target returns the URL at base's host that has an escaped path and a query, which begins
+// with its ?. The path must say plainly which one is meant.
+func target(base *url.URL, path, search string) (*url.URL, error) {
 	if path == "" {
 		path = "/"
 	}
 	decoded, err := url.PathUnescape(path)
-	to := &url.URL{Scheme: base.Scheme, Host: base.Host, Path: decoded, RawPath: path, RawQuery: query}
+	to := &url.URL{Scheme: base.Scheme, Host: base.Host, Path: decoded, RawPath: path, RawQuery: strings.TrimPrefix(search, "?"), ForceQuery: search == "?"}
 	if err != nil || to.EscapedPath() != path || path[0] != '/' {
 		return nil, errPath
+	}
+	if strings.ContainsAny(search, " #") {
+		return nil, errQuery
 	}
 	if route.Climbs(path) {
 		return nil, problem.New(problem.InvalidInput, "No segment of the path may be . or .., in any spelling.")

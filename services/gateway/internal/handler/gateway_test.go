@@ -92,7 +92,8 @@ func (r *rig) raw(t *testing.T, text string) (status int, header http.Header, bo
 	if err != nil {
 		t.Fatal(err)
 	}
-	response, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(all)), nil)
+	method, _, _ := strings.Cut(text, " ")
+	response, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(all)), &http.Request{Method: method})
 	if err != nil {
 		t.Fatalf("%q: %q: %v", text, all, err)
 	}

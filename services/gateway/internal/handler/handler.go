@@ -90,5 +90,8 @@ func (f *fixed) Handle(context.Context, *route.Request) (*route.Response, error)
 // Size returns how many bytes the answer has.
 func (f *fixed) Size() int { return len(f.response.Body) }
 
+// MediaType returns the answer's Content-Type.
+func (f *fixed) MediaType() string { return f.response.Header.Get("Content-Type") }
+
 // Instant tells that there is nothing to wait for.
 func (*fixed) Instant() bool { return true }

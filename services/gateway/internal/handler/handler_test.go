@@ -89,9 +89,8 @@ func faultsOf(t *testing.T, export, options string, e handler.Env) string {
 }
 
 func call(method, path, query string) *route.Request {
-	values, _ := url.ParseQuery(query)
 	return &route.Request{
-		Method: method, Path: path, Query: values, Header: http.Header{}, Params: map[string]string{},
+		Method: method, Path: path, Query: route.ParseQuery(&url.URL{RawQuery: query}), Header: http.Header{}, Params: map[string]string{},
 		Host: "gateway.example", Scheme: "https", Remote: "192.0.2.7", ID: "req-1",
 	}
 }

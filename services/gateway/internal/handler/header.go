@@ -38,6 +38,9 @@ func outgoing(r *route.Request) http.Header {
 		set(route.BucketHeader, who.Bucket)
 		set(route.ConsumerHeader, who.Consumer)
 	}
+	if !r.Streams {
+		header.Set("Accept-Encoding", "identity") // somebody here reads the answer
+	}
 	if header.Get("User-Agent") == "" {
 		header.Set("User-Agent", "Waybill")
 	}
@@ -62,10 +65,10 @@ func connectionNames(header http.Header) map[string]bool {
 	return named
 }
 
-// isKept tells whether a caller's header is kept from back ends.
+// isKept reports whether a caller's header is kept from back ends.
 func isKept(name string) bool {
 	switch name {
-	case "Host", "Content-Length", "Expect", "Accept-Encoding", "X-Request-Id",
+	case "Host", "Content-Length", "Expect", "X-Request-Id",
 		"Forwarded", "Via", "X-Real-Ip", "True-Client-Ip", "Cf-Connecting-Ip", "Fastly-Client-Ip",
 		"X-Client-Ip", "X-Cluster-Client-Ip", "X-Originating-Ip",
 		"X-Original-Url", "X-Original-Host", "X-Rewrite-Url", "X-Host",
@@ -75,7 +78,7 @@ func isKept(name string) bool {
 	return strings.HasPrefix(name, "X-Forwarded-") || route.SaysCaller(name) || route.SaysIdentity(name) || isCredential(name) || route.OfConnection(name)
 }
 
-// isCredential tells whether a header is what callers show the gateway, and nobody else.
+// isCredential reports whether a header is what callers show the gateway, and nobody else.
 func isCredential(name string) bool {
 	switch name {
 	case "Authorization", "Proxy-Authorization", "X-Api-Key", "Cookie", "Cookie2":
@@ -88,7 +91,7 @@ func isCredential(name string) bool {
 // redirected to.
 func forStrangers(header http.Header) http.Header {
 	few := make(http.Header)
-	for _, name := range []string{"Accept", "Accept-Language", "Range", "User-Agent", "X-Request-Id"} {
+	for _, name := range []string{"Accept", "Accept-Encoding", "Accept-Language", "Range", "User-Agent", "X-Request-Id"} {
 		if values := header.Values(name); len(values) > 0 {
 			few[name] = values
 		}

@@ -15,7 +15,7 @@ import (
 // breaks off is then answered with 502, and not cut.
 const wholeBytes = 64 << 10
 
-// passes tells whether an answer is to be passed on as it comes.
+// passes reports whether an answer is to be passed on as it comes.
 func passes(r *route.Request, answer *http.Response) bool {
 	return r.Streams && r.Method != http.MethodHead && (answer.ContentLength < 0 || answer.ContentLength > wholeBytes)
 }

@@ -16,9 +16,9 @@ import (
 // and the like stay as they are written.
 type publisher struct {
 	root    *jsontree.Node
-	keyed   map[string]bool // operations that ask for a key, as method and path
-	servers []string        // that the document is to name
-	used    bool            // some operation that is published needs a key
+	needs   map[string]string // what operations ask for, needsKey or needsToken, by method and path
+	servers []string          // that the document is to name
+	used    string            // the schemes of what operations that are published ask for, as members of an object
 }
 
 // object is a JSON object that is being written.
@@ -41,7 +41,7 @@ func (o *object) end() jsontext.Value {
 	return append(o.text, '}')
 }
 
-// isExtension tells whether a member of an object of OpenAPI is one.
+// isExtension reports whether a member of an object of OpenAPI is one.
 func isExtension(name string) bool {
 	return len(name) > 1 && (name[0] == 'x' || name[0] == 'X') && name[1] == '-'
 }
@@ -65,7 +65,7 @@ func (p *publisher) document() jsontext.Value {
 			o.add("servers", p.named())
 		}
 	}
-	if p.used && p.root.Member("components") == nil {
+	if p.used != "" && p.root.Member("components") == nil {
 		o.add("components", p.components(nil))
 	}
 	return o.end()
@@ -162,11 +162,22 @@ func (p *publisher) operation(which string, n *jsontree.Node) jsontext.Value {
 			o.add(name, p.member(name, member))
 		}
 	}
-	if p.keyed[which] && n.Member("security") == nil {
-		p.used = true
-		o.add("security", jsontext.Value(needsKey))
+	if needs := p.needs[which]; needs != "" && n.Member("security") == nil {
+		p.use(needs)
+		o.add("security", jsontext.Value(needs))
 	}
 	return o.end()
+}
+
+// use notes that a published operation needs something.
+func (p *publisher) use(needs string) {
+	scheme := keySchemes
+	if needs == needsToken {
+		scheme = tokenSchemes
+	}
+	if !strings.Contains(p.used, scheme) {
+		p.used = strings.TrimPrefix(p.used+","+scheme, ",")
+	}
 }
 
 // member writes a member of an object of OpenAPI or of a schema.
@@ -273,7 +284,7 @@ func (p *publisher) components(n *jsontree.Node) jsontext.Value {
 	var o object
 	for name, member := range n.Members() {
 		switch {
-		case isExtension(name), name == "pathItems", name == "securitySchemes" && p.used:
+		case isExtension(name), name == "pathItems", name == "securitySchemes" && p.used != "":
 		case name == "callbacks":
 			o.add(name, names(member, p.callback))
 		case name == "links":
@@ -282,16 +293,16 @@ func (p *publisher) components(n *jsontree.Node) jsontext.Value {
 			o.add(name, names(member, p.value))
 		}
 	}
-	if !p.used {
+	if p.used == "" {
 		return o.end()
 	}
 	var s object
+	own, err := jsontree.Parse([]byte("{" + p.used + "}"))
 	for name, member := range n.Member("securitySchemes").Members() {
-		if name != bearerScheme && name != headerScheme {
+		if own.Member(name) == nil {
 			s.add(name, p.value(member))
 		}
 	}
-	own, err := jsontree.Parse([]byte("{" + schemes + "}"))
 	if err == nil {
 		for name, member := range own.Members() {
 			s.add(name, member.Raw)

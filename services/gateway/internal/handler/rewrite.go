@@ -140,10 +140,13 @@ func (w *rewrite) sort(tokens []token) error {
 			w.query = append(w.query, token{text: query})
 		}
 	}
+	if len(w.query) == 1 && w.query[0].root == rootSearch && !w.query[0].encode {
+		w.search, w.query = true, nil // the query as it is, were it a ? alone
+	}
 	return nil
 }
 
-// isPathText tells whether text can stand in a path as it is.
+// isPathText reports whether text can stand in a path as it is.
 func isPathText(text string) bool {
 	decoded, err := url.PathUnescape(text)
 	if err != nil {
@@ -154,7 +157,7 @@ func isPathText(text string) bool {
 }
 
 func isQueryText(text string) bool {
-	_, err := url.ParseQuery(text)
+	_, err := url.QueryUnescape(text)
 	return err == nil && !strings.ContainsFunc(text, func(r rune) bool {
 		return r <= ' ' || r > '~' || strings.ContainsRune("#\"<>\\^`{|}", r)
 	})
@@ -173,29 +176,34 @@ func (w *rewrite) Handle(ctx context.Context, r *route.Request) (*route.Response
 	for _, t := range w.query {
 		query.WriteString(t.inQuery(r))
 	}
-	to, err := target(w.base, path.String(), w.join(query.String(), r.Query))
+	search, err := w.join(query.String(), &r.Query)
+	if err != nil {
+		return nil, err
+	}
+	to, err := target(w.base, path.String(), search)
 	if err != nil {
 		return nil, err
 	}
 	return w.ask(ctx, r, to)
 }
 
-// join adds the request's query, but for what the pattern sets itself.
-func (w *rewrite) join(own string, of url.Values) string {
-	if !w.search || len(of) == 0 {
-		return own
+// join returns the query of the pattern, with the request's after it but for what the pattern
+// sets itself. It begins with its ?.
+func (w *rewrite) join(own string, of *route.Query) (string, error) {
+	switch {
+	case own == "" && w.search:
+		return of.Search(), nil
+	case own == "":
+		return "", nil
+	case !w.search:
+		return "?" + own, nil
 	}
-	set, _ := url.ParseQuery(own)
-	rest := make(url.Values, len(of))
-	for name, values := range of {
-		if !set.Has(name) {
-			rest[name] = values
-		}
+	set := route.ParseQuery(&url.URL{RawQuery: own})
+	rest, err := of.Without(set.Has)
+	if err != nil || rest == "" {
+		return "?" + own, err
 	}
-	if own == "" || len(rest) == 0 {
-		return own + rest.Encode()
-	}
-	return own + "&" + rest.Encode()
+	return "?" + own + "&" + rest, nil
 }
 
 // inPath returns what a token of the path stands for, encoded. What is missing is refused:
@@ -215,7 +223,7 @@ func (t *token) inPath(r *route.Request) (string, error) {
 		}
 		return "", problem.Invalid(fault)
 	}
-	return component(value), nil
+	return route.Component(value), nil
 }
 
 func (t *token) inQuery(r *route.Request) string {
@@ -223,9 +231,9 @@ func (t *token) inQuery(r *route.Request) string {
 	case !t.expression:
 		return t.text
 	case t.root == rootSearch && !t.encode:
-		return r.Query.Encode()
+		return r.Query.Raw()
 	}
-	return component(t.value(r))
+	return route.Component(t.value(r))
 }
 
 // value returns what an expression stands for, as text.
@@ -242,8 +250,5 @@ func (t *token) value(r *route.Request) string {
 	case rootMethod:
 		return r.Method
 	}
-	if search := r.Query.Encode(); search != "" {
-		return "?" + search
-	}
-	return ""
+	return r.Query.Search()
 }

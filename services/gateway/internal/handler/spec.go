@@ -12,14 +12,19 @@ import (
 	"waybill.dev/shared/input"
 )
 
-// The names of the ways to show a key, in a published document.
+// The names of the ways to show a key or a token, in a published document.
 const (
 	bearerScheme = "waybillBearer"
 	headerScheme = "waybillKey"
 
-	schemes = `"` + bearerScheme + `":{"type":"http","scheme":"bearer","description":"An API key."},` +
+	tokenScheme = "waybillToken"
+
+	keySchemes = `"` + bearerScheme + `":{"type":"http","scheme":"bearer","description":"An API key."},` +
 		`"` + headerScheme + `":{"type":"apiKey","in":"header","name":"X-API-Key","description":"An API key."}`
-	needsKey = `[{"` + bearerScheme + `":[]},{"` + headerScheme + `":[]}]`
+	tokenSchemes = `"` + tokenScheme + `":{"type":"http","scheme":"bearer","bearerFormat":"JWT","description":"An access token."}`
+
+	needsKey   = `[{"` + bearerScheme + `":[]},{"` + headerScheme + `":[]}]`
+	needsToken = `[{"` + tokenScheme + `":[]}]`
 )
 
 // maxServers is how many addresses a published document may name.
@@ -48,7 +53,7 @@ func newSpec(options *input.Form, _ *routefile.Operation, env *Env) route.Handle
 		options.Fault("can't be read", "openApiFilePath")
 		return nil
 	}
-	p := publisher{root: tree, keyed: keyed(env.Set, file), servers: servers}
+	p := publisher{root: tree, needs: needs(env.Set, file), servers: servers}
 	body := p.document()
 	if len(body) > route.MaxResponse {
 		options.Fault(errLongFile.Error(), "openApiFilePath")
@@ -76,19 +81,22 @@ func fileOf(set *routefile.Set, path string) *routefile.File {
 	return nil
 }
 
-// keyed returns the operations of a file that ask for a key, as method and path.
-func keyed(set *routefile.Set, file *routefile.File) map[string]bool {
-	asking := make(map[string]bool)
+// needs returns what the operations of a file ask for, by method and path.
+func needs(set *routefile.Set, file *routefile.File) map[string]string {
+	asking := make(map[string]string)
 	for i := range set.Policies {
-		if policy.KeyDocumented(&set.Policies[i]) {
-			asking[set.Policies[i].Name] = true
+		switch def := &set.Policies[i]; {
+		case policy.KeyDocumented(def):
+			asking[def.Name] = needsKey
+		case def.Type == policy.JWTAuth:
+			asking[def.Name] = needsToken
 		}
 	}
-	operations := make(map[string]bool)
+	operations := make(map[string]string)
 	for _, op := range file.Operations {
 		for _, name := range op.Inbound {
-			if asking[name] {
-				operations[op.Method+" "+op.Path] = true
+			if asking[name] != "" {
+				operations[op.Method+" "+op.Path] = asking[name]
 			}
 		}
 	}

@@ -2,10 +2,10 @@ package handler
 
 import (
 	"errors"
-	"net/url"
 	"regexp"
 	"strings"
 
+	"waybill.dev/services/gateway/internal/route"
 	"waybill.dev/services/gateway/internal/routefile"
 )
 
@@ -77,12 +77,7 @@ func (t *token) constant(getenv func(string) (string, bool)) (string, error) {
 		return "", err
 	}
 	if t.encode {
-		return component(value), nil
+		return route.Component(value), nil
 	}
 	return value, nil
-}
-
-// component encodes text so that it stays within the part of a URL in which it is put.
-func component(text string) string {
-	return strings.ReplaceAll(url.QueryEscape(text), "+", "%20")
 }

@@ -139,7 +139,7 @@ func FuzzValidate(f *testing.F) {
 	})
 }
 
-// reference tells whether a value fits for the library.
+// reference reports whether a value fits for the library.
 func reference(t *testing.T, text, value []byte) bool {
 	t.Helper()
 	document, err := library.UnmarshalJSON(bytes.NewReader(text))

@@ -17,27 +17,49 @@ import (
 // itself. The schemas keep their bytes, but for the references in them.
 type bundler struct {
 	document *Document
+	side     Side
 	top      *jsontree.Node // what stands at the top of the bundle; nil: an object that is no schema of the document
+	topCut   []*jsontree.Node
 	taken    map[string]bool
-	names    map[*jsontree.Node]string // in `$defs`
-	pending  []*jsontree.Node          // named and not yet written
+	names    map[variant]string // in `$defs`
+	pending  []definition       // named and not yet written
+
+	marks map[*jsontree.Node]bool     // see marked
+	hides map[*jsontree.Node][]string // see hidden
 }
 
-func newBundler(d *Document) *bundler {
-	return &bundler{document: d, taken: make(map[string]bool), names: make(map[*jsontree.Node]string)}
+// variant is a schema where others that hold with it hide more of its members than it does.
+type variant struct {
+	schema *jsontree.Node
+	hidden string
+}
+
+type definition struct {
+	schema *jsontree.Node
+	hidden []string
+	name   string
+}
+
+func newBundler(d *Document, side Side) *bundler {
+	return &bundler{
+		document: d, side: side, taken: make(map[string]bool), names: make(map[variant]string),
+		marks: make(map[*jsontree.Node]bool), hides: make(map[*jsontree.Node][]string),
+	}
 }
 
 // bundle returns a schema of the document so that it stands for itself.
-func (d *Document) bundle(n *jsontree.Node) (jsontext.Value, error) {
-	b := newBundler(d)
+func (d *Document) bundle(n *jsontree.Node, side Side) (jsontext.Value, error) {
+	b := newBundler(d, side)
 	b.top = n
 	for name := range n.Member("$defs").Members() {
 		b.taken[name] = true
 	}
-	edits, err := b.edits(n, "")
+	w := walker{bundler: b, host: n}
+	edits, err := w.do()
 	if err != nil {
 		return nil, err
 	}
+	b.topCut = w.cut
 	definitions, err := b.definitions()
 	if err != nil {
 		return nil, err
@@ -80,33 +102,39 @@ func addition(n *jsontree.Node, members string) edit {
 	return edit{end, end, members}
 }
 
-// edits returns what has to change in a schema for it to stand at a place of a bundle.
-func (b *bundler) edits(n *jsontree.Node, at string) ([]edit, error) {
-	w := walker{bundler: b, host: n, at: at}
-	if err := w.walk(n, n); err != nil {
-		return nil, err
+// do returns what has to change in the host for it to stand at its place of a bundle. References
+// come last: what they lead to may have been left out.
+func (w *walker) do() ([]edit, error) {
+	w.walk(w.host, w.host, w.above, false)
+	for _, r := range w.references {
+		if err := w.reference(r); err != nil {
+			return nil, err
+		}
 	}
-	return w.edits, nil
+	return w.edits, w.document.budget.Err()
 }
 
 // definitions returns the members of `$defs`. What they refer to comes after them.
 func (b *bundler) definitions() (string, error) {
 	text := []byte{'{'}
 	for len(b.pending) > 0 {
-		n := b.pending[0]
+		next := b.pending[0]
 		b.pending = b.pending[1:]
-		edits, err := b.edits(n, input.Pointer("$defs", b.names[n]))
+		w := walker{bundler: b, host: next.schema, at: input.Pointer("$defs", next.name), above: next.hidden}
+		edits, err := w.do()
 		if err != nil {
-			return "", fmt.Errorf("%s: %w", n.Pointer(), err)
+			return "", fmt.Errorf("%s: %w", next.schema.Pointer(), err)
 		}
-		text = appendMember(text, b.names[n], apply(n, edits))
+		text = appendMember(text, next.name, apply(next.schema, edits))
 	}
 	return string(text[1:]), nil
 }
 
-// name returns the name that a schema of the document has in `$defs`.
-func (b *bundler) name(n *jsontree.Node) string {
-	if name, ok := b.names[n]; ok {
+// name returns the name that a schema of the document has in `$defs`, where others hide members
+// of it.
+func (b *bundler) name(n *jsontree.Node, hidden []string) string {
+	key := variant{n, strings.Join(hidden, "\x00")}
+	if name, ok := b.names[key]; ok {
 		return name
 	}
 	base := strings.Map(func(r rune) rune {
@@ -121,77 +149,100 @@ func (b *bundler) name(n *jsontree.Node) string {
 		name = base + "-" + strconv.Itoa(i)
 	}
 	b.taken[name] = true
-	b.names[n] = name
-	b.pending = append(b.pending, n)
+	b.names[key] = name
+	b.pending = append(b.pending, definition{n, hidden, name})
 	return name
 }
 
-// walker goes through one schema and notes the references that have to change.
+// walker goes through one schema and notes what has to change.
 type walker struct {
 	*bundler
 
 	host  *jsontree.Node // the schema
 	at    string         // where it will stand
+	above []string       // members of it that others hide
 	edits []edit
+	cut   []*jsontree.Node // members that are left out
+
+	references []reference
+}
+
+// reference is one to another schema, from one with members that the side does not write.
+type reference struct {
+	text, owner *jsontree.Node
+	hidden      []string
 }
 
 // walk reads the schema n. owner is what a local reference of it begins at: the host or,
-// below it, a schema with an `$id`.
-func (w *walker) walk(n, owner *jsontree.Node) error {
+// below it, a schema with an `$id`. Above are the members that schemas hide which hold with n.
+func (w *walker) walk(n, owner *jsontree.Node, above []string, choice bool) {
 	if n.Member("$id") != nil {
 		owner = n
 	}
-	for _, keyword := range []string{"$ref", "$dynamicRef"} {
-		if reference := n.Member(keyword); reference != nil {
-			if err := w.reference(reference, owner); err != nil {
-				return err
+	hidden := w.hidden(n, owner)
+	if len(above) > 0 {
+		hidden = union(hidden, above)
+	}
+	w.leaveOut(n, hidden, choice)
+	if text := n.Member("$ref"); text != nil {
+		w.references = append(w.references, reference{text, owner, hidden})
+	}
+	if text := n.Member("$dynamicRef"); text != nil {
+		w.references = append(w.references, reference{text, owner, nil})
+	}
+	for keyword, value := range n.Members() {
+		var with []string
+		if holds(keyword) {
+			with = hidden
+		}
+		for schema := range below(keyword, value) {
+			if !isCut(schema, w.cut) {
+				w.walk(schema, owner, with, isChoice(keyword))
 			}
 		}
 	}
-	for schema := range subschemas(n) {
-		if err := w.walk(schema, owner); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
-func (w *walker) reference(reference, owner *jsontree.Node) error {
-	text, _ := reference.Text()
+func (w *walker) reference(r reference) error {
+	text, _ := r.text.Text()
+	owner := r.owner
 	if owner.Member("$id") != nil {
 		// Within a resource of its own, a reference is nobody else's affair: it is left as
-		// it is, and compiling tells whether it leads anywhere.
+		// it is, and compiling says whether it leads anywhere.
 		if pointer, ok := jsontree.Fragment(text); ok && owner.At(pointer) == nil {
 			return errors.New("a schema with an $id refers to the document around it, which can't be told apart")
 		}
 		return nil
 	}
-	target, err := w.document.target(reference, owner)
+	target, err := w.document.target(r.text, owner)
 	if err != nil || target == nil {
 		return err
 	}
-	if written := jsontree.Reference(w.place(target)); written != text {
+	if written := jsontree.Reference(w.place(target, r.hidden)); written != text {
 		quoted, err := jsontext.AppendQuote(nil, written)
 		if err != nil {
 			return fmt.Errorf("write a reference: %w", err)
 		}
-		w.edits = append(w.edits, edit{reference.Start, reference.Start + len(reference.Raw), string(quoted)})
+		w.edits = append(w.edits, edit{r.text.Start, r.text.Start + len(r.text.Raw), string(quoted)})
 	}
 	return nil
 }
 
-// place returns where a schema of the document stands in the bundle.
-func (w *walker) place(target *jsontree.Node) string {
-	if below, ok := within(target, w.host); ok {
-		return w.at + below
+// place returns where a schema of the document stands in the bundle, with members of it hidden.
+func (w *walker) place(target *jsontree.Node, hidden []string) string {
+	extra := w.extra(target, hidden)
+	if len(extra) == 0 {
+		if below, ok := within(target, w.host); ok && len(w.above) == 0 && !isCut(target, w.cut) {
+			return w.at + below
+		}
+		if below, ok := within(target, w.top); ok && !isCut(target, w.topCut) && (w.host != w.top || !isCut(target, w.cut)) {
+			return below
+		}
 	}
-	if below, ok := within(target, w.top); ok {
-		return below
-	}
-	return input.Pointer("$defs", w.name(target))
+	return input.Pointer("$defs", w.name(target, extra))
 }
 
-// within tells whether n stands in a schema, and where.
+// within reports whether n stands in a schema, and returns the pointer to n.
 func within(n, schema *jsontree.Node) (pointer string, ok bool) {
 	if schema == nil {
 		return "", false

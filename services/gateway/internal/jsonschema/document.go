@@ -16,6 +16,7 @@ import (
 type Document struct {
 	root   *jsontree.Node
 	budget *Budget
+	marks  [Answers + 1]bool // the sides that some schema has marks for
 
 	mu       sync.Mutex // guards what follows
 	compiled map[string]*Schema
@@ -31,10 +32,10 @@ func NewDocument(root *jsontree.Node, version string, budget *Budget) (*Document
 		}
 		root = converted
 	}
-	return &Document{root: root, budget: budget, compiled: make(map[string]*Schema)}, nil
+	return &Document{root: root, budget: budget, marks: marksOf(root), compiled: make(map[string]*Schema)}, nil
 }
 
-// Compile compiles the schema at a JSON pointer. The second time, it is at hand.
+// Compile compiles the schema at a JSON pointer, for Requests. The second time, it is at hand.
 func (d *Document) Compile(pointer string) (*Schema, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -45,7 +46,7 @@ func (d *Document) Compile(pointer string) (*Schema, error) {
 	if schema := d.compiled[n.Pointer()]; schema != nil {
 		return schema, nil
 	}
-	text, err := d.bundle(n)
+	text, err := d.bundle(n, Requests)
 	if err != nil {
 		return nil, err
 	}
@@ -65,15 +66,16 @@ func (d *Document) CompileText(text jsontext.Value) (*Schema, error) {
 	return compile(text, d.budget)
 }
 
-// Bundle returns the schema at a JSON pointer so that it stands for itself: byte for byte
-// when it refers to nothing else of the document, else with what it needs in `$defs`. (The
-// schemas of OpenAPI 3.0 are written anew where JSON Schema has other words.)
-func (d *Document) Bundle(pointer string) (jsontext.Value, error) {
+// Bundle returns the schema at a JSON pointer so that it stands for itself, for one side: byte for
+// byte when it refers to nothing else of the document and hides nothing from the side, else with
+// what it needs in `$defs`. (The schemas of OpenAPI 3.0 are written anew where JSON Schema has
+// other words.)
+func (d *Document) Bundle(pointer string, side Side) (jsontext.Value, error) {
 	n, err := d.start(pointer)
 	if err != nil {
 		return nil, err
 	}
-	text, err := d.bundle(n)
+	text, err := d.bundle(n, side)
 	if err != nil {
 		return nil, err
 	}

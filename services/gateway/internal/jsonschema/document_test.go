@@ -59,7 +59,7 @@ func TestBundle(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := components(t, "3.1.0", tc.schemas).Bundle(at + "a")
+			got, err := components(t, "3.1.0", tc.schemas).Bundle(at+"a", jsonschema.Requests)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -108,7 +108,7 @@ func TestReferencesThatLeadNowhere(t *testing.T) {
 			if err == nil || !strings.HasPrefix(err.Error(), tc.want) {
 				t.Errorf("error is %v, want %s", err, tc.want)
 			}
-			if _, err := d.Bundle(at + "a"); (err == nil) != strings.HasPrefix(name, "compiled") {
+			if _, err := d.Bundle(at+"a", jsonschema.Requests); (err == nil) != strings.HasPrefix(name, "compiled") {
 				t.Errorf("bundled with error %v", err)
 			}
 		})
@@ -134,7 +134,7 @@ func TestOpenAPI30(t *testing.T) {
 			text := `{"paths":{"/x":{"post":{"parameters":[{"schema":` + tc.schema + `,"example":{"schema":{"nullable":true}}}]}}},` +
 				`"components":{"schemas":{"a":` + tc.schema + `,"b":{"type":"integer","nullable":true}}}}`
 			for _, pointer := range []string{at + "a", "/paths/~1x/post/parameters/0/schema"} {
-				got, err := document(t, "3.0.3", text).Bundle(pointer)
+				got, err := document(t, "3.0.3", text).Bundle(pointer, jsonschema.Requests)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -142,12 +142,12 @@ func TestOpenAPI30(t *testing.T) {
 					t.Errorf("%s (-want +got):\n%s", pointer, diff)
 				}
 			}
-			if got, err := document(t, "3.1.0", text).Bundle("/paths/~1x/post/parameters/0/schema"); err == nil && !strings.Contains(tc.schema, "$ref") && string(got) != tc.schema {
+			if got, err := document(t, "3.1.0", text).Bundle("/paths/~1x/post/parameters/0/schema", jsonschema.Requests); err == nil && !strings.Contains(tc.schema, "$ref") && string(got) != tc.schema {
 				t.Errorf("3.1 is changed: %s", got)
 			}
 		})
 	}
-	got, err := document(t, "3.0.3", `{"paths":{"/x":{"example":{"schema":{"nullable":true}}}}}`).Bundle("/paths/~1x/example/schema")
+	got, err := document(t, "3.0.3", `{"paths":{"/x":{"example":{"schema":{"nullable":true}}}}}`).Bundle("/paths/~1x/example/schema", jsonschema.Requests)
 	if err != nil || string(got) != `{"nullable":true}` {
 		t.Errorf("an example is changed: %s, %v", got, err)
 	}
@@ -222,7 +222,7 @@ func TestBundleObject(t *testing.T) {
 			if tc.want == "" {
 				return
 			}
-			got, err := d.BundleObject(at + "a")
+			got, err := d.BundleObject(at+"a", jsonschema.Requests)
 			if err != nil {
 				t.Fatal(err)
 			}

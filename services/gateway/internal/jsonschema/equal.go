@@ -10,7 +10,7 @@ import (
 	"waybill.dev/shared/jsonscan"
 )
 
-// equal tells whether the value that r is at is one of a schema's.
+// equal reports whether the value that r is at is one of a schema's.
 func (v *run) equal(want any, r jsonscan.Reader) bool {
 	if !v.spend(perCompare) {
 		return false
@@ -32,7 +32,7 @@ func (v *run) equal(want any, r jsonscan.Reader) bool {
 	return false
 }
 
-// says tells whether a string is a text.
+// says reports whether a string is a text.
 func (v *run) says(raw jsonscan.Value, text string) bool {
 	const longest = len(`\u0000`) // a character's
 	if len(raw) > longest*len(text)+len(`""`) {
@@ -68,7 +68,7 @@ func (v *run) equalObject(want map[string]any, r jsonscan.Reader) bool {
 	return count == len(want) // no name is there twice
 }
 
-// unique tells whether the elements of the array that r is at all differ. They are told apart
+// unique reports whether the elements of the array that r is at all differ. They are told apart
 // by hashes of 64 bits, whose seed nobody knows: 131,072 elements, which is what fits into a
 // body of 1 MiB, are taken for equal by mistake once in a thousand million times.
 func (v *run) unique(r jsonscan.Reader) bool {

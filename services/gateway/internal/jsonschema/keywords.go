@@ -6,21 +6,9 @@ import (
 	"waybill.dev/services/gateway/internal/jsontree"
 )
 
-// subschemas returns the schemas that stand directly within a schema, in their order. What
-// stands elsewhere, as in enum, const, default or examples, is a value, whatever it looks
-// like.
-func subschemas(n *jsontree.Node) iter.Seq[*jsontree.Node] {
-	return func(yield func(*jsontree.Node) bool) {
-		for keyword, value := range n.Members() {
-			for schema := range below(keyword, value) {
-				if !yield(schema) {
-					return
-				}
-			}
-		}
-	}
-}
-
+// below returns the schemas that stand directly in the value of a schema's keyword, in their
+// order. What stands elsewhere, as in enum, const, default or examples, is a value, whatever it
+// looks like.
 func below(keyword string, value *jsontree.Node) iter.Seq[*jsontree.Node] {
 	return func(yield func(*jsontree.Node) bool) {
 		switch keyword {

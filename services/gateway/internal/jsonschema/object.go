@@ -3,6 +3,7 @@ package jsonschema
 import (
 	"bytes"
 	"slices"
+	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -19,10 +20,10 @@ type Property struct {
 	Required    bool
 }
 
-// Object returns the schema, which stands for itself, of an object with these properties
-// and no others.
+// Object returns the schema, which stands for itself, of arguments that are an object with these
+// properties and no others.
 func (d *Document) Object(properties []Property) (jsontext.Value, error) {
-	b := newBundler(d)
+	b := newBundler(d, Arguments)
 	members, required := []byte{'{'}, []byte{'['}
 	for _, property := range properties {
 		text, err := b.property(property)
@@ -61,7 +62,8 @@ func (b *bundler) property(p Property) (jsontext.Value, error) {
 	if _, err := b.document.start(p.Pointer); err != nil {
 		return nil, err
 	}
-	edits, err := b.edits(n, input.Pointer("properties", p.Name))
+	w := walker{bundler: b, host: n, at: input.Pointer("properties", p.Name)}
+	edits, err := w.do()
 	if err != nil {
 		return nil, err
 	}
@@ -94,8 +96,8 @@ func insert(n *jsontree.Node, name string, value []byte) jsontext.Value {
 }
 
 // BundleObject is Bundle for a schema that IsObject. The result has the type "object".
-func (d *Document) BundleObject(pointer string) (jsontext.Value, error) {
-	text, err := d.Bundle(pointer)
+func (d *Document) BundleObject(pointer string, side Side) (jsontext.Value, error) {
+	text, err := d.Bundle(pointer, side)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +115,42 @@ func (d *Document) BundleObject(pointer string) (jsontext.Value, error) {
 	return n.Raw, nil
 }
 
-// IsObject tells whether every value that fits the schema at a JSON pointer is an object,
+// Choice returns the schema, which stands for itself, of Answers that are an object that fits one of the schemas at
+// JSON pointers. Each of them is one that IsObject.
+func (d *Document) Choice(pointers []string) (jsontext.Value, error) {
+	if len(pointers) == 1 {
+		return d.BundleObject(pointers[0], Answers)
+	}
+	b := newBundler(d, Answers)
+	branches := []byte{'['}
+	for i, pointer := range pointers {
+		n, err := d.start(pointer)
+		if err != nil {
+			return nil, err
+		}
+		w := walker{bundler: b, host: n, at: input.Pointer("anyOf", strconv.Itoa(i))}
+		edits, err := w.do()
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			branches = append(branches, ',')
+		}
+		branches = append(branches, apply(n, edits)...)
+	}
+	definitions, err := b.definitions()
+	if err != nil {
+		return nil, err
+	}
+	text := appendMember([]byte{'{'}, "type", []byte(`"object"`))
+	text = appendMember(text, "anyOf", append(branches, ']'))
+	if definitions != "" {
+		text = appendMember(text, "$defs", []byte("{"+definitions+"}"))
+	}
+	return append(text, '}'), d.budget.text(text)
+}
+
+// IsObject reports whether every value that fits the schema at a JSON pointer is an object,
 // as far as can be seen without reasoning.
 func (d *Document) IsObject(pointer string) bool {
 	n, err := d.start(pointer)

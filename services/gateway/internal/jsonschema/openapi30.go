@@ -10,8 +10,9 @@ import (
 
 // modern turns the schemas of an OpenAPI 3.0 document into those of JSON Schema 2020-12:
 // `nullable`, which counts only beside a type, the boolean `exclusiveMinimum` and
-// `exclusiveMaximum`, and `$ref`, which leaves no room for others beside it. What has
-// none of these stays as it is written, and every value where it is.
+// `exclusiveMaximum`, and `$ref`, which leaves no room for others beside it but for `readOnly`
+// and `writeOnly`, which people write there. What has none of these stays as it is written, and
+// every value where it is.
 func modern(document *jsontree.Node) jsontext.Value {
 	return rewrite(document, false)
 }
@@ -86,7 +87,13 @@ func rewriteArray(n *jsontree.Node, schema bool) jsontext.Value {
 
 func rewriteSchema(n *jsontree.Node) jsontext.Value {
 	if reference := n.Member("$ref"); reference != nil && n.Len() > 1 {
-		return append(appendMember([]byte{'{'}, "$ref", reference.Raw), '}')
+		return rewriteObject(n, func(name string, member *jsontree.Node) jsontext.Value {
+			switch name {
+			case "$ref", "readOnly", "writeOnly":
+				return member.Raw
+			}
+			return nil
+		})
 	}
 	return rewriteObject(n, func(name string, member *jsontree.Node) jsontext.Value {
 		switch name {

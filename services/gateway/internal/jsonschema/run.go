@@ -192,7 +192,7 @@ func (v *run) whole(s *library.Schema, r jsonscan.Reader) bool {
 
 var errFormat = errors.New("too long, or given up")
 
-// format tells whether a text has a format. Only addresses are longer than a line.
+// format reports whether a text has a format. Only addresses are longer than a line.
 func (v *run) format(format *library.Format, raw jsonscan.Value) error {
 	const longest = 8 << 10
 	limit, work := longest, perPattern*len(raw)

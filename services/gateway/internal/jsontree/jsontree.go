@@ -159,7 +159,7 @@ func (n *Node) Text() (text string, ok bool) {
 	return string(unquoted), err == nil
 }
 
-// True tells whether the value is true.
+// True reports whether the value is true.
 func (n *Node) True() bool { return n.Kind() == 't' }
 
 // At returns the value that a JSON pointer leads to, or nil.

@@ -37,7 +37,7 @@ var echo = gatewaytest.Func(func(_ context.Context, r *route.Request) (*route.Re
 		who = r.Principal.ID
 	}
 	body, err := json.Marshal(m{
-		"method": r.Method, "path": r.Path, "params": r.Params, "query": r.Query, "body": string(r.Body), "one": r.Header.Get("X-One"),
+		"method": r.Method, "path": r.Path, "params": r.Params, "query": r.Query.Values(), "body": string(r.Body), "one": r.Header.Get("X-One"),
 		"remote": r.Remote, "scheme": r.Scheme, "who": who, "inside": r.Inside, "id": r.ID,
 	})
 	return &route.Response{Status: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}, "X-Request-Id": {"not ours"}}, Body: body}, err

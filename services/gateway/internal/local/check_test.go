@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"waybill.dev/config"
 	"waybill.dev/services/gateway/internal/local"
 	"waybill.dev/services/gateway/internal/route"
 	"waybill.dev/services/gateway/internal/routefile"
@@ -189,7 +190,7 @@ func TestMissingFolder(t *testing.T) {
 	}
 	// A guide of the documentation is a handler of its own.
 	guides := module{"searchDocs": echo, "readDoc": echo}
-	shipped, err := os.ReadFile(filepath.Join("shipped", "docs.oas.json"))
+	shipped, err := fs.ReadFile(config.Files(), "docs.oas.json")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"waybill.dev/config"
 	"waybill.dev/services/gateway/internal/folder"
+	"waybill.dev/services/gateway/internal/issuer"
 	"waybill.dev/services/gateway/internal/observe"
 	"waybill.dev/services/gateway/internal/policy"
 	"waybill.dev/services/gateway/internal/ratelimit"
@@ -43,7 +45,11 @@ type Options struct {
 	Variables     site.Variables
 	Egress        *egress.Policy
 	Authenticator route.Authenticator
-	Memory        *body.Memory // for requests and for answers of back ends; nil: without a bound
+	// Tokens lets people in at MCP servers besides; nil: keys alone do.
+	Tokens route.Tokens
+	// Changes tell AI clients that follow resources; nil: nobody can be told.
+	Changes route.Changes
+	Memory  *body.Memory // for requests and for answers of back ends; nil: without a bound
 	// Account is the one that the routes belong to; empty: domain.DefaultAccount.
 	Account string
 	// Traffic keeps counts and logs of the requests, as those of the deployment
@@ -61,6 +67,7 @@ type Routes struct {
 	options    Options
 	rateLimits ratelimit.Counters
 	upstreams  *upstream.Pools
+	issuers    *issuer.Pool
 	metrics    *metrics
 	current    atomic.Pointer[served]
 
@@ -86,6 +93,7 @@ func New(options Options) (*Routes, error) {
 		options: options.complete(), rateLimits: ratelimit.NewPool(0, nil).Of(""),
 		upstreams: upstream.NewPools(options.Egress), metrics: newMetrics(options.Registerer),
 	}
+	r.issuers = issuer.NewPool(r.upstreams)
 	files, seen, err := r.options.open()
 	if err != nil {
 		return nil, err
@@ -129,7 +137,7 @@ func (o Options) complete() Options {
 // open reads the folder for the first time; seen is nil when there is none to watch.
 func (o Options) open() (files fs.FS, seen *folder.Folder, err error) {
 	if o.Dir == "" {
-		return shipped(), nil, nil
+		return config.Files(), nil, nil
 	}
 	if seen, err = folder.Read(o.Dir, nil); err != nil {
 		return nil, nil, err
@@ -144,7 +152,7 @@ func (o Options) compile(files fs.FS) (*site.Site, site.Faults) {
 // serve gives a site what it is served with.
 func (r *Routes) serve(compiled *site.Site) *served {
 	return &served{compiled, &route.Runtime{
-		Authenticator: r.options.Authenticator, RateLimits: r.rateLimits, Upstreams: r.upstreams,
+		Authenticator: r.options.Authenticator, Tokens: r.options.Tokens, Changes: r.options.Changes, Issuers: r.issuers, RateLimits: r.rateLimits, Upstreams: r.upstreams,
 		Memory: r.options.Memory, Logger: r.options.Logger, Called: r.metrics.enter(compiled.Routes()),
 		Ended: r.options.Traffic.Of(domain.LocalDeployment, ""), Meters: r.options.Meters, Deployment: domain.LocalDeployment,
 	}}

@@ -1,7 +1,6 @@
 package local_test
 
 import (
-	"bytes"
 	"context"
 	"flag"
 	"fmt"
@@ -269,22 +268,4 @@ func inUse() (heap uint64, goroutines int) {
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
 	return stats.HeapAlloc, runtime.NumGoroutine()
-}
-
-// What the gateway comes with is what lies in config/ at the root of the project.
-func TestShipped(t *testing.T) {
-	t.Parallel()
-	for _, name := range []string{"routes.oas.json", "operations.oas.json", "docs.oas.json", "policies.json"} {
-		shipped, err := os.ReadFile(filepath.Join("shipped", name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		config, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "config", name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(shipped, config) {
-			t.Errorf("config/%s is another file than that of the package: copy it to internal/local/shipped", name)
-		}
-	}
 }

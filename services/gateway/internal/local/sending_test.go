@@ -86,7 +86,7 @@ func (s *sender) send(part string) {
 	_, _ = io.WriteString(s.conn, part) // what was refused may be closed
 }
 
-// read reads the answer, and tells whether the connection is closed after it.
+// read reads the answer, and reports whether the connection is closed after it.
 func (s *sender) read() (status int, text string, closed bool) {
 	s.t.Helper()
 	response, err := http.ReadResponse(s.answer, nil)

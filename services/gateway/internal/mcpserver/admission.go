@@ -52,7 +52,7 @@ func (d *admission) refuse(r *route.Request) *route.Response {
 	return nil
 }
 
-// knows tells whether the Host is one of ours. Over a loopback connection a foreign name
+// knows reports whether the Host is one of ours. Over a loopback connection a foreign name
 // means that a page has rebound its own name to this machine; a proxy on this machine that
 // keeps the name of the outside is told by AllowedHosts.
 func (d *admission) knows(r *route.Request) bool {
@@ -66,7 +66,7 @@ func (d *admission) knows(r *route.Request) bool {
 	return len(d.hosts) == 0
 }
 
-// trusts tells whether the page that calls may: none at all (no browser), the server's own,
+// trusts reports whether the page that calls may: none at all (no browser), the server's own,
 // or one that is listed, here or in the route's corsPolicy. Behind a proxy that ends TLS, the scheme of the outside is not
 // known here, so it is not compared.
 func (d *admission) trusts(r *route.Request) bool {
@@ -85,7 +85,7 @@ func (d *admission) trusts(r *route.Request) bool {
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && strings.EqualFold(u.Host, r.Host)
 }
 
-// isJSON tells whether the body may be read as JSON. The documented curl form sends none or
+// isJSON reports whether the body may be read as JSON. The documented curl form sends none or
 // a form's type. A page could send those too, without asking first; but then a browser
 // adds at least one of the headers that are looked for.
 func isJSON(header http.Header) bool {
@@ -109,7 +109,7 @@ func isJSON(header http.Header) bool {
 	return false
 }
 
-// accepts tells whether the client takes one of the two types of answers. It should take
+// accepts reports whether the client takes one of the two types of answers. It should take
 // both; many that take either are in use.
 func accepts(values []string) bool {
 	return len(values) == 0 || slices.ContainsFunc(mediaTypes(values), func(mediaType string) bool {
@@ -121,7 +121,7 @@ func accepts(values []string) bool {
 	})
 }
 
-// acceptsStream tells whether the client says that it takes a stream of events.
+// acceptsStream reports whether the client says that it takes a stream of events.
 func acceptsStream(values []string) bool {
 	return slices.Contains(mediaTypes(values), "text/event-stream")
 }

@@ -1,8 +1,10 @@
 package mcpserver
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"net/http"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -18,6 +20,8 @@ type catalog struct {
 
 	names  map[string]string // of resources and templates: name → operation
 	shapes map[string]string // of templates: what is left without the variables' names → operation
+
+	toolsets []string // the tags of tools' operations, in their order
 }
 
 // newCatalog makes the catalog, or says what is wrong.
@@ -84,12 +88,12 @@ func (c *catalog) addResource(t Target, def routefile.MCPDef) error {
 		return fmt.Errorf("the resource name %q is taken by operation %s", def.Name, other)
 	}
 	c.names[def.Name] = t.Definition.ID
-	shown := listed{Name: def.Name, Title: def.Name, Description: def.Description, MimeType: def.MimeType, Meta: def.Meta}
-	if shown.MimeType == "" {
+	shown := listed{
+		Name: def.Name, Title: def.Name, Description: def.Description, Meta: def.Meta,
 		// The list does not ask the route.
-		shown.MimeType = plainText
+		MimeType: cmp.Or(def.MimeType, mediaType(http.Header{"Content-Type": {t.MediaType}}), t.Definition.Answer, plainText),
 	}
-	r := &resource{mimeType: def.MimeType}
+	r := &resource{mimeType: def.MimeType, line: def.URI + " (" + shown.MimeType + "): " + def.Description + "\n"}
 	if strings.ContainsAny(def.URI, "{}") {
 		var err error
 		if r.template, err = newTemplate(def.URI); err != nil {
@@ -102,7 +106,8 @@ func (c *catalog) addResource(t Target, def routefile.MCPDef) error {
 		shown.URITemplate = def.URI
 		return c.templates.put(t, def.URI, shown, entry{resource: r})
 	}
-	if i, taken := c.resources.byKey[def.URI]; taken {
+	key := normal(def.URI)
+	if i, taken := c.resources.byKey[key]; taken {
 		return fmt.Errorf("the uri %q is that of operation %s, too", def.URI, c.resources.entries[i].target.Definition.ID)
 	}
 	call, violations := t.Definition.Expand(context.Background(), nil)
@@ -110,9 +115,9 @@ func (c *catalog) addResource(t Target, def routefile.MCPDef) error {
 		return fmt.Errorf("a resource whose route needs parameters needs a uri with the same variables: %s %s",
 			violations[0].Pointer, violations[0].Detail)
 	}
-	r.fixed = call
+	r.fixed, r.changes = call, t.ChangesWith
 	shown.URI = def.URI
-	return c.resources.put(t, def.URI, shown, entry{resource: r})
+	return c.resources.put(t, key, shown, entry{resource: r})
 }
 
 // put adds an entry under its key, which is new.
@@ -140,12 +145,13 @@ func (s *shelf) seal() {
 
 // resolve finds the resource of a uri that the caller may read, and the call that reads it.
 func (c *catalog) resolve(ctx context.Context, uri string, r *route.Request) (*entry, *routefile.Call) {
-	if found := c.resources.find(uri, r.Principal); found != nil {
+	uri = normal(uri)
+	if found := c.resources.find(uri, r); found != nil {
 		return found, found.resource.fixed
 	}
 	for _, e := range c.templates.entries {
 		params, ok := e.resource.template.match(uri)
-		if !ok || !e.target.Route.Permits(r.Principal) {
+		if !ok || !e.sees(r) {
 			continue
 		}
 		if call, violations := e.target.Definition.Expand(ctx, params); len(violations) == 0 {

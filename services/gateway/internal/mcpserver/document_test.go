@@ -131,9 +131,17 @@ func TestResourceConfiguration(t *testing.T) {
 		if got := r.content("mcp://resources/page")["mimeType"]; got != "text/html" {
 			t.Errorf("mimeType of the content is %v", got)
 		}
-		if got := r.ask("resources/list", "").result()["resources"].([]any)[0].(object)["mimeType"]; got != "text/plain" {
-			t.Errorf("mimeType in the list, which asks no route, is %v", got)
-		}
+		documented := resource("documented", nil)
+		documented.more = object{"responses": object{"200": object{"description": "OK", "content": object{"image/png": object{}}}}}
+		documented.handler = module("text")
+		several := resource("several", nil)
+		several.more = object{"responses": object{"200": object{"description": "OK", "content": object{"image/png": object{}, "text/csv": object{}}}}}
+		several.handler = module("text")
+		r = start(t, handlers{"text": text("x")}, over(nil, i, documented, several)...)
+		equal(t, r.ask("resources/list", "").result()["resources"], `[
+			{"name":"page","uri":"mcp://resources/page","title":"page","description":"GET /page","mimeType":"text/html"},
+			{"name":"documented","uri":"mcp://resources/documented","title":"documented","description":"GET /documented","mimeType":"image/png"},
+			{"name":"several","uri":"mcp://resources/several","title":"several","description":"GET /several","mimeType":"text/plain"}]`)
 	})
 	t.Run("mimeType falls back to text plain", func(t *testing.T) {
 		t.Parallel()

@@ -47,8 +47,6 @@ func (q *request) settle(header http.Header) *failure {
 		return invalidParams("The version of the protocol in _meta must be a text.")
 	}
 	switch {
-	case !named && isCall && q.version >= firstModern:
-		return invalidParams("The member _meta lacks io.modelcontextprotocol/protocolVersion.")
 	case named && q.version == "":
 		q.era = modern
 		return mismatch("The header MCP-Protocol-Version is missing.")
@@ -60,17 +58,15 @@ func (q *request) settle(header http.Header) *failure {
 	case "":
 		q.era = plain
 		return nil
-	case "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05":
+	case "2025-11-25", "2025-06-18", batchVersion, "2024-11-05":
 		q.era = legacy
 		return nil
 	case firstModern:
 		q.era = modern
+		if !named && isCall {
+			return invalidParams("The member _meta lacks io.modelcontextprotocol/protocolVersion.")
+		}
 		return q.settleModern(header)
-	}
-	if q.method == "initialize" && q.version < firstModern {
-		// The versions are about to be agreed on.
-		q.era, q.version = plain, ""
-		return nil
 	}
 	return unsupported(q.version)
 }

@@ -66,13 +66,17 @@ func TestLegacyRequests(t *testing.T) {
 func TestUnknownVersions(t *testing.T) {
 	t.Parallel()
 	r := eraRig(t)
-	for _, version := range []string{"1999-01-01", "2099-01-01", "x"} {
-		data := r.ask("resources/list", "", "MCP-Protocol-Version", version).failure
-		if version < "2026" {
-			equal(t, data(400, -32022)["supported"], `["2026-07-28","2025-11-25","2025-06-18","2025-03-26","2024-11-05"]`)
-		} else {
-			data(400, -32602) // _meta would have to name it, too
+	const list = `["2026-07-28","2025-11-25","2025-06-18","2025-03-26","2024-11-05"]`
+	for _, version := range []string{"1999-01-01", "2099-01-01", "x", "nonsense", "2026-07-28x"} {
+		for method, params := range map[string]string{
+			"resources/list": "", "ping": "", "initialize": `{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}`,
+		} {
+			data := r.ask(method, params, "MCP-Protocol-Version", version).failure(400, -32022)
+			equal(t, data["supported"], list)
+			equal(t, data["requested"], `"`+version+`"`)
 		}
+		data := r.send(http.MethodPost, with("MCP-Protocol-Version", version), `[`+message("1", "ping", "")+`]`).failure(400, -32022)
+		equal(t, data["supported"], list)
 	}
 	future := strings.ReplaceAll(modernMessage("tools/list", ""), "2026-07-28", "2099-01-01")
 	data := r.send(http.MethodPost, modernHeader("tools/list", "", "MCP-Protocol-Version", "2099-01-01"), future).failure(400, -32022)
@@ -92,7 +96,11 @@ func TestModernRequests(t *testing.T) {
 			t.Errorf("%s: %v", method, result)
 		}
 		if strings.HasSuffix(method, "/list") || method == "resources/read" || method == "server/discover" {
-			if result["cacheScope"] != "private" || result["ttlMs"] != 0.0 {
+			want := 60_000.0
+			if method == "resources/read" {
+				want = 0
+			}
+			if result["cacheScope"] != "private" || result["ttlMs"] != want {
 				t.Errorf("%s: to be kept for %v ms by %v", method, result["ttlMs"], result["cacheScope"])
 			}
 		}

@@ -4,7 +4,10 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"waybill.dev/services/gateway/internal/route"
 	"waybill.dev/services/gateway/internal/routefile"
@@ -13,15 +16,16 @@ import (
 // inner makes the request of a route out of that of the MCP route: who calls and from
 // where stays, what belongs to the message's own way here is left behind. The call may be
 // one that others make as well, and policies may change what they get.
-func inner(r *route.Request, of *routefile.Operation, call *routefile.Call) *route.Request {
+func inner(r *route.Request, q *request, of *routefile.Operation, call *routefile.Call) *route.Request {
 	request := &route.Request{
 		TLS:         r.TLS,
 		Certificate: r.Certificate,
+		Identity:    r.Identity,
 
 		Method:    of.Method,
 		Path:      call.Path,
 		Params:    maps.Clone(call.Params),
-		Query:     maps.Clone(call.Query),
+		Query:     route.ParseQuery(&url.URL{RawQuery: call.Query}),
 		Host:      r.Host,
 		Scheme:    r.Scheme,
 		Base:      r.Base,
@@ -35,11 +39,9 @@ func inner(r *route.Request, of *routefile.Operation, call *routefile.Call) *rou
 		Principal: r.Principal,
 		Inside:    true,
 	}
-	if request.Query == nil {
-		request.Query = url.Values{}
-	}
-	if call.Body != nil && of.Body != nil {
-		request.Header.Set("Content-Type", of.Body.MediaType)
+	q.meta.trace(request.Header)
+	if r.Identity != nil {
+		r.Identity.Tell(request) // whatever the arguments say
 	}
 	return request
 }
@@ -66,7 +68,7 @@ func handedOn(of, arguments http.Header) http.Header {
 	return header
 }
 
-// ownToTransport tells whether a header speaks of the message that was sent, not of the
+// ownToTransport reports whether a header speaks of the message that was sent, not of the
 // caller.
 func ownToTransport(name string) bool {
 	switch name {
@@ -78,4 +80,29 @@ func ownToTransport(name string) bool {
 	}
 	return strings.HasPrefix(name, "Mcp-") || strings.HasPrefix(name, "Sec-") ||
 		strings.HasPrefix(name, "Proxy-") || strings.HasPrefix(name, "Access-Control-")
+}
+
+var (
+	traceParent = regexp.MustCompile(`^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
+	traceMore   = regexp.MustCompile(`^[\x20-\x7e]+$`)
+)
+
+// maxTrace bounds what is handed on of a client's trace, in bytes of a header.
+const maxTrace = 8 << 10
+
+// trace sets the headers by which a back end takes part in the client's trace. The values in _meta go
+// before the headers of the HTTP request: they are about this message, and one request may have several.
+func (m *meta) trace(header http.Header) {
+	parent, ok := text(m.TraceParent)
+	if !ok || !traceParent.MatchString(parent) {
+		return
+	}
+	header["Traceparent"] = []string{parent}
+	for name, value := range map[string]jsontext.Value{"Tracestate": m.TraceState, "Baggage": m.Baggage} {
+		if more, ok := text(value); ok && len(more) <= maxTrace && traceMore.MatchString(more) {
+			header[name] = []string{more}
+		} else {
+			delete(header, name)
+		}
+	}
 }

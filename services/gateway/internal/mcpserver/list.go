@@ -3,9 +3,9 @@ package mcpserver
 import (
 	"encoding/base64"
 	"slices"
+	"strconv"
 
 	"waybill.dev/services/gateway/internal/route"
-	"waybill.dev/shared/apikey"
 )
 
 // pageSize is how many entries a list shows at once.
@@ -30,10 +30,18 @@ type entry struct {
 	resource *resource
 }
 
+// shown returns the entry as it is listed.
+func (e *entry) shown(schemas bool) []byte {
+	if schemas && e.tool != nil && e.tool.withOutput != nil {
+		return e.tool.withOutput
+	}
+	return e.json
+}
+
 // find returns what the caller may use under a name; nil: nothing.
-func (s *shelf) find(key string, caller *apikey.Principal) *entry {
+func (s *shelf) find(key string, r *route.Request) *entry {
 	i, ok := s.byKey[key]
-	if !ok || !s.entries[i].target.Route.Permits(caller) {
+	if !ok || !s.entries[i].sees(r) {
 		return nil
 	}
 	return s.entries[i]
@@ -46,35 +54,52 @@ func (s *server) list(r *route.Request, q *request, from *shelf) *answer {
 	if !ok {
 		return invalidParams("The cursor is not one of this list.").answer(q)
 	}
-	entries := from.entries[first:]
-	if at := slices.IndexFunc(entries, func(e *entry) bool { return !e.target.Route.Permits(r.Principal) }); at >= 0 {
-		entries = slices.DeleteFunc(slices.Clone(entries), func(e *entry) bool { return !e.target.Route.Permits(r.Principal) })
+	entries := from.entries
+	sees := seeing(r)
+	unseen := func(e *entry) bool { return !sees(e) }
+	if slices.ContainsFunc(entries, unseen) {
+		entries = slices.DeleteFunc(slices.Clone(entries), unseen)
+	}
+	var own []*ownTool
+	if from == &s.catalog.tools {
+		var searches bool
+		entries, searches = s.few(r, entries)
+		if first == 0 {
+			own = slices.DeleteFunc(slices.Clone(s.own), func(t *ownTool) bool { return !searches && t.name != readResource })
+		}
+	}
+	if begin := slices.IndexFunc(entries, func(e *entry) bool { return from.byKey[e.key] >= first }); begin >= 0 {
+		entries = entries[begin:]
+	} else {
+		entries = nil
 	}
 	page := entries[:min(len(entries), pageSize)]
+	schemas := s.shows(r)
 	size := 0
 	for _, e := range page {
-		size += len(e.json) + 1
+		size += len(e.shown(schemas)) + 1
 	}
 	a := result(q, size)
 	a.body = append(a.body, `{"`...)
 	a.body = append(a.body, from.member...)
 	a.body = append(a.body, `":[`...)
-	if len(page) == len(from.entries) && from.all != nil {
-		a.body = append(a.body, from.all...)
+	begin := len(a.body)
+	for _, tool := range own {
+		a.body = append(append(a.body, tool.json...), ',')
+	}
+	if len(page) == len(from.entries) && from.all != nil && !schemas {
+		a.body = append(append(a.body, from.all...), ',')
 	} else {
-		for i, e := range page {
-			if i > 0 {
-				a.body = append(a.body, ',')
-			}
-			a.body = append(a.body, e.json...)
+		for _, e := range page {
+			a.body = append(append(a.body, e.shown(schemas)...), ',')
 		}
 	}
-	a.body = append(a.body, ']')
+	a.body = append(a.body[:max(begin, len(a.body)-1)], ']')
 	if len(page) < len(entries) {
 		a.body = append(a.body, `,"nextCursor":`...)
 		a.body = appendText(a.body, base64.RawURLEncoding.EncodeToString([]byte(page[len(page)-1].key)))
 	}
-	return s.close(a, q)
+	return s.close(a, q, s.listTTL)
 }
 
 // after returns where the page begins that the request asks for.
@@ -94,10 +119,16 @@ func (s *shelf) after(q *request) (int, bool) {
 	return at + 1, ok
 }
 
-// close ends a result that clients may keep: not at all without asking again, and for
-// nobody else, because what is shown depends on who asks.
-func (s *server) close(a *answer, q *request) *answer {
-	a.body = append(a.body, `,"ttlMs":0,"cacheScope":"private"`...)
+// close ends a result that clients may keep for so many milliseconds. Unless the settings say else,
+// they keep it for nobody else: what is shown depends on who asks.
+func (s *server) close(a *answer, q *request, ttl int) *answer {
+	a.body = strconv.AppendInt(append(a.body, `,"ttlMs":`...), int64(ttl), 10)
+	a.body = append(append(append(a.body, `,"cacheScope":"`...), s.scope...), '"')
+	return s.end(a, q)
+}
+
+// end ends a result.
+func (s *server) end(a *answer, q *request) *answer {
 	if q.era == modern {
 		a.body = append(a.body, `,"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":`...)
 		a.body = append(a.body, s.identity...)

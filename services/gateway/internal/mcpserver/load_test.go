@@ -32,7 +32,6 @@ func TestRoutesThatAreRefused(t *testing.T) {
 		"a tool name twice":                 {over(nil, tool("a", "n"), tool("b", "n")), []string{`tool name "n" is taken by operation a`}},
 		"a prompt name twice":               {over(nil, prompt("a", "n"), prompt("b", "n")), []string{`prompt name "n" is taken by operation a`}},
 		"a parameter without a variable":    {over(nil, template("a", "x://fixed")), []string{"a: /paths/", "variables: {id}"}},
-		"an operationId that names no tool": {over(nil, item{id: "two words", path: "/x"}), []string{"operation two words", `"two words" is not a valid name for a tool`}},
 		"a server among the operations":     {[]item{server(nil, "mcp")}, []string{"operation mcp of routes.oas.json is an MCP server itself"}},
 		"a header for what is no primitive": {over(nil, item{id: "a", method: "POST", more: body(`{"type":"object","properties":{"x":{"type":"array","x-mcp-header":"X"}}}`)}), []string{"operation a", "x-mcp-header"}},
 	} {

@@ -10,6 +10,7 @@ package mcpserver
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 
@@ -23,9 +24,11 @@ import (
 type Options struct {
 	// Definition is the operation of the MCP route itself.
 	Definition *routefile.Operation
+	// Route is the MCP route itself.
+	Route route.Callable
 	// Targets are the operations that it exposes, in the order of its options.
 	Targets []Target
-	// Trusts tells whether the route's corsPolicy lets pages of an origin in; nil: none.
+	// Trusts reports whether the route's corsPolicy lets pages of an origin in; nil: none.
 	Trusts func(origin string) bool
 }
 
@@ -33,16 +36,29 @@ type Options struct {
 type Target struct {
 	Definition *routefile.Operation
 	Route      route.Callable
+	// MediaType is the Content-Type of the route's answers, where its handler knows it without a call.
+	MediaType string
+	// ChangesWith is what its answers change with; see route.Changing.
+	ChangesWith []string
 }
 
 // server is the handler of one MCP route.
 type server struct {
 	admission admission
+	route     route.Callable
 	catalog   *catalog
 	sdk       *mcp.StreamableHTTPHandler
 	identity  string // the serverInfo of results, as JSON
 	debug     bool
 	name      string // of the server, for logs
+
+	structured, includes, offers bool // see settings
+
+	own       []*ownTool
+	defaults  []string // see settings.DefaultTools
+	maxResult int      // of a tool, in bytes
+	listTTL   int      // in milliseconds
+	scope     string   // of what clients may keep
 }
 
 // New makes the handler of an MCP route, or says what is wrong with its configuration.
@@ -59,12 +75,22 @@ func New(o Options) (route.Handler, []string) {
 	identity := &mcp.Implementation{Name: settings.Name, Version: settings.Version}
 	s := &server{
 		admission: newAdmission(settings, o.Trusts),
+		route:     o.Route,
 		catalog:   catalog,
 		debug:     settings.DebugMode,
 		name:      settings.Name,
+
+		structured: settings.IncludeStructuredContent, includes: settings.IncludeOutputSchema, offers: settings.OfferOutputSchema,
+		defaults: settings.DefaultTools, maxResult: bytesFor(settings.MaxResultTokens), listTTL: settings.ListSeconds * 1000, scope: "private",
+	}
+	if settings.PublicLists {
+		s.scope = "public"
+	}
+	if faults := s.ownFaults(settings); len(faults) > 0 {
+		return nil, faults
 	}
 	s.identity = encodeIdentity(identity)
-	s.sdk, faults = newSDK(identity, catalog)
+	s.sdk, faults = newSDK(identity, catalog, mcp.Cacheable{TTLMs: s.listTTL, CacheScope: s.scope})
 	if len(faults) > 0 {
 		return nil, faults
 	}
@@ -78,19 +104,52 @@ func (s *server) Handle(ctx context.Context, r *route.Request) (*route.Response,
 		return refused, nil
 	}
 	if isBatch(r.Body) {
+		if failed := s.unknownToolset(r); failed != nil {
+			return failed.response(nil), nil
+		}
 		return s.batch(ctx, r), nil
 	}
 	if failed := checkJSON(ctx, r.Body, 0); failed != nil {
 		return failed.response(nil), nil
 	}
 	q, failed := read(r)
+	if failed == nil {
+		failed = s.unknownToolset(r)
+	}
 	if failed != nil {
 		return failed.response(q), nil
 	}
 	if s.streams(r, q) {
 		return s.stream(r, q), nil
 	}
+	if list := s.followed(r, q); len(list) > 0 {
+		return s.follow(r, q, list), nil
+	}
 	return s.answer(ctx, r, q).response(), nil
+}
+
+// ownFaults makes the tools of the server itself, or says what is in their way.
+func (s *server) ownFaults(settings settings) (faults []string) {
+	for _, name := range settings.DefaultTools {
+		if _, ok := s.catalog.tools.byKey[name]; !ok {
+			faults = append(faults, "handler options: /defaultTools names a tool that the server does not have")
+		}
+	}
+	var err error
+	if s.own, err = s.ownTools(settings); err != nil {
+		return append(faults, "the server's own tools: "+err.Error())
+	}
+	for _, tool := range s.own {
+		if i, taken := s.catalog.tools.byKey[tool.name]; taken {
+			faults = append(faults, fmt.Sprintf("operation %s is a tool with the name %s, which the server itself has", s.catalog.tools.entries[i].target.Definition.ID, tool.name))
+		}
+	}
+	return faults
+}
+
+// shows reports whether the client is shown the schemas of outputs.
+func (s *server) shows(r *route.Request) bool {
+	return s.includes || s.offers && r.Query.Get("schemas") == "1"
 }
 
 // log returns the logger of a request.

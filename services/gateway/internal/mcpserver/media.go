@@ -26,7 +26,7 @@ func mediaType(header http.Header) string {
 	return strings.ToLower(strings.TrimSpace(name))
 }
 
-// isText tells whether a media type is one that people could read.
+// isText reports whether a media type, without parameters, is one that people could read.
 func isText(mediaType string) bool {
 	switch mediaType {
 	case "", "application/json", "application/xml", "application/javascript", "application/ecmascript",
@@ -36,6 +36,16 @@ func isText(mediaType string) bool {
 	}
 	return strings.HasPrefix(mediaType, "text/") || strings.HasSuffix(mediaType, "+json") ||
 		strings.HasSuffix(mediaType, "+xml") || strings.HasSuffix(mediaType, "+yaml")
+}
+
+// isCoded reports whether the bytes of an answer are not what its media type says.
+func isCoded(header http.Header) bool {
+	for _, value := range header.Values("Content-Encoding") {
+		if value != "" && !strings.EqualFold(value, "identity") {
+			return true
+		}
+	}
+	return false
 }
 
 func isJSONType(mediaType string) bool {

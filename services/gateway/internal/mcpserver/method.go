@@ -2,6 +2,7 @@ package mcpserver
 
 import (
 	"context"
+	"net/http"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -60,7 +61,7 @@ func (s *server) dispatch(ctx context.Context, r *route.Request, q *request) *an
 	case methodRead:
 		return s.readResource(ctx, r, q)
 	case methodCallTool:
-		return s.call(ctx, r, q, &s.catalog.tools, "There is no such tool.")
+		return s.call(ctx, r, q, &s.catalog.tools, missingTool)
 	case methodGetPrompt:
 		return s.call(ctx, r, q, &s.catalog.prompts, "There is no such prompt.")
 	case methodListen:
@@ -76,9 +77,9 @@ func (s *server) dispatch(ctx context.Context, r *route.Request, q *request) *an
 	return noMethod().answer(q)
 }
 
-// listen answers a subscription to changes. This server announces none (listChanged is
-// false): a list that is asked for again is always the current one. So there is nothing
-// to wait for, and the stream ends with its beginning.
+// listen answers a subscription to changes of which there are none to tell. Those of lists are
+// never announced (listChanged is false): a list that is asked for again is always the current
+// one. So there is nothing to wait for, and the stream ends with its beginning.
 func (s *server) listen(q *request) *answer {
 	if q.era != modern {
 		return noMethod().answer(q)
@@ -86,27 +87,23 @@ func (s *server) listen(q *request) *answer {
 	if q.params.Notifications.Kind() != kindObject {
 		return invalidParams("The member notifications is missing.").answer(q)
 	}
-	b := append([]byte(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged",`+
-		`"params":{"notifications":{},"_meta":{"io.modelcontextprotocol/subscriptionId":`), q.id...)
-	b = appendEvent(nil, append(b, "}}}"...))
-	end := result(q, 128)
-	end.body = append(end.body, `{"resultType":"complete","_meta":{"io.modelcontextprotocol/subscriptionId":`...)
-	end.body = append(end.body, q.id...)
-	end.body = append(end.body, `,"io.modelcontextprotocol/serverInfo":`...)
-	end.body = append(end.body, s.identity...)
-	end.body = append(end.body, "}}"...)
-	end.finish()
-	end.body, end.stream = appendEvent(b, end.body), true
-	return end
+	if _, failed := q.subscriptions(); failed != nil {
+		return failed.answer(q)
+	}
+	return &answer{status: http.StatusOK, body: s.appendEnded(appendAcknowledged(nil, q.id, nil), q), stream: true}
 }
 
-// isBatch tells whether a body is an array.
+// isBatch reports whether a body is an array.
 func isBatch(body []byte) bool { return jsontext.Value(body).Kind() == '[' }
 
 // batch answers several messages at once, one after the other.
 func (s *server) batch(ctx context.Context, r *route.Request) *route.Response {
-	if version := r.Header.Get(headerVersion); version != "" && version != batchVersion {
+	switch version := r.Header.Get(headerVersion); version {
+	case "", batchVersion:
+	case "2024-11-05", "2025-06-18", "2025-11-25", firstModern:
 		return invalidRequest("A batch is possible only in version 2025-03-26.").response(nil)
+	default:
+		return unsupported(version).response(nil)
 	}
 	if failed := checkJSON(ctx, r.Body, 1); failed != nil {
 		return failed.response(nil)

@@ -13,7 +13,7 @@ import (
 	"waybill.dev/services/gateway/internal/route"
 )
 
-// streams tells whether the client wants to be told how far a tool is.
+// streams reports whether the client wants to be told how far a tool is.
 func (s *server) streams(r *route.Request, q *request) bool {
 	if q == nil || q.method != methodCallTool || len(q.id) == 0 {
 		return false
@@ -90,8 +90,7 @@ func (p *progress) end(a *answer) {
 
 // send writes an event at once. A client that is gone can't be told.
 func (p *progress) send(data []byte) {
-	_, _ = p.w.Write(appendEvent(nil, data))
-	_ = http.NewResponseController(p.w).Flush()
+	_ = send(p.w, appendEvent(nil, data))
 }
 
 // appendEvent appends a message as a server-sent event.

@@ -96,10 +96,10 @@ func getPrompt(ctx context.Context, x *exchange) (*mcp.GetPromptResult, *failure
 		return nil, faulty(violations)
 	}
 	response := x.invoke(call)
-	if response.Status < 200 || response.Status > 299 || response.Stream != nil {
+	if response.Status < 200 || response.Status > 299 || response.Stream != nil || isCoded(response.Header) {
 		return nil, withoutPrompt(response.Status)
 	}
-	return promptResult(x.entry, response)
+	return promptResult(x, response)
 }
 
 // read makes the arguments that the prompt's route knows of the texts that a client sends:
@@ -136,7 +136,7 @@ func (p *prompt) read(ctx context.Context, sent jsontext.Value) (jsontext.Value,
 	return append(arguments, '}'), nil
 }
 
-// isJSONValue tells whether a text is one value of JSON.
+// isJSONValue reports whether a text is one value of JSON.
 func isJSONValue(ctx context.Context, said string) bool {
 	faults, err := jsonscan.Check(ctx, []byte(said), jsonscan.Options{AnyText: true})
 	return err == nil && len(faults) == 0
@@ -171,18 +171,18 @@ func withoutPrompt(status int) *failure {
 }
 
 // promptResult takes messages that the route has made itself, or makes one of its answer.
-func promptResult(e *entry, response *route.Response) (*mcp.GetPromptResult, *failure) {
-	answered := mediaType(response.Header)
+func promptResult(x *exchange, response *route.Response) (*mcp.GetPromptResult, *failure) {
+	shown, text := content(x, response)
 	result := new(mcp.GetPromptResult)
-	if isJSONType(answered) && hasMessages(response.Body) {
-		if err := stdjson.Unmarshal(response.Body, result); err != nil {
+	if isJSONType(mediaType(response.Header)) && hasMessages(text) {
+		if err := stdjson.Unmarshal(text, result); err != nil {
 			return nil, &failure{code: codeInternal, message: "The prompt's route has given messages that are not those of MCP."}
 		}
 	} else {
-		result.Messages = []*mcp.PromptMessage{{Role: "user", Content: content(e.key, answered, response.Body)}}
+		result.Messages = []*mcp.PromptMessage{{Role: "user", Content: shown}}
 	}
 	if result.Description == "" {
-		result.Description = e.prompt.description
+		result.Description = x.entry.prompt.description
 	}
 	return result, nil
 }

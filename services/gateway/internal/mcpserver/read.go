@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"net/http"
@@ -16,6 +17,8 @@ type resource struct {
 	mimeType string // as configured; empty: the answer's
 	fixed    *routefile.Call
 	template *template // nil: the uri is one
+	line     string    // in a list that is a text
+	changes  []string  // what it changes with; nil: nobody can say
 }
 
 // readResource answers with what the resource's route says.
@@ -24,50 +27,61 @@ func (s *server) readResource(ctx context.Context, r *route.Request, q *request)
 	if !ok {
 		return invalidParams("The member uri is missing or is not a text.").answer(q)
 	}
+	found, response, failed := s.fetch(ctx, r, q, uri)
+	if failed != nil {
+		return failed.answer(q)
+	}
+	shown, body, readable := shownAs(r, found.resource.mimeType, response)
+	a := result(q, len(uri)+len(body)*3/2)
+	a.body = append(a.body, `{"contents":[`...)
+	a.body = append(appendContent(a.body, uri, shown, readable, body), ']')
+	return s.close(a, q, 0)
+}
+
+// fetch asks the route of a resource.
+func (s *server) fetch(ctx context.Context, r *route.Request, q *request, uri string) (*entry, *route.Response, *failure) {
 	if len(uri) > maxURI {
-		return invalidParams("The member uri is too long.").answer(q)
+		return nil, nil, invalidParams("The member uri is too long.")
 	}
 	found, call := s.catalog.resolve(ctx, uri, r)
 	if found == nil {
-		return notFound(q, uri, 0).answer(q)
+		return nil, nil, notFound(q, uri, 0)
 	}
-	response := found.target.Route.Call(ctx, inner(r, found.target.Definition, call))
+	response := found.target.Route.Call(ctx, inner(r, q, found.target.Definition, call))
 	switch {
 	case response.Status == http.StatusNotFound:
-		return notFound(q, uri, response.Status).answer(q)
-	case response.Status < 200 || response.Status > 299 || response.Stream != nil:
-		return unreadable(uri, response.Status).answer(q)
+		return nil, nil, notFound(q, uri, response.Status)
+	case response.Status < 200 || response.Status > 299 || response.Stream != nil || isCoded(response.Header):
+		return nil, nil, unreadable(uri, response.Status)
 	}
-	return s.content(q, uri, found.resource.mimeType, response)
+	return found, response, nil
 }
 
-// content answers with the content of a resource.
-func (s *server) content(q *request, uri, configured string, response *route.Response) *answer {
-	answered := mediaType(response.Header)
-	shown := configured
-	if shown == "" {
-		shown = answered
+// shownAs returns the media type and the content of a resource, and whether it is text.
+func shownAs(r *route.Request, configured string, response *route.Response) (shown string, body []byte, readable bool) {
+	text, readable := decodeText(r.Lease, response.Header, response.Body)
+	if !readable && configured != "" && isText(mediaType(http.Header{"Content-Type": {configured}})) && !isText(mediaType(response.Header)) {
+		readable = utf8.Valid(text)
 	}
-	if shown == "" {
-		shown = plainText
+	shown = cmp.Or(configured, contentType(response.Header), plainText)
+	if !readable {
+		return shown, response.Body, false
 	}
-	isReadable := (isText(shown) || isText(answered)) && utf8.Valid(response.Body)
-	a := result(q, len(uri)+len(response.Body)*3/2)
-	a.body = append(a.body, `{"contents":[{"uri":`...)
-	a.body = appendText(a.body, uri)
-	a.body = append(a.body, `,"mimeType":`...)
-	a.body = appendText(a.body, shown)
-	if isReadable {
+	return shown, text, true
+}
+
+// appendContent appends the content of a resource.
+func appendContent(b []byte, uri, shown string, readable bool, body []byte) []byte {
+	b = appendText(append(b, `{"uri":`...), uri)
+	b = appendText(append(b, `,"mimeType":`...), shown)
+	if readable {
 		// Text that is empty is there all the same: an item without text and blob is none.
-		a.body = append(a.body, `,"text":`...)
-		a.body = appendText(a.body, response.Body)
+		b = appendText(append(b, `,"text":`...), body)
 	} else {
-		a.body = append(a.body, `,"blob":"`...)
-		a.body = base64.StdEncoding.AppendEncode(a.body, response.Body)
-		a.body = append(a.body, '"')
+		b = base64.StdEncoding.AppendEncode(append(b, `,"blob":"`...), body)
+		b = append(b, '"')
 	}
-	a.body = append(a.body, "}]"...)
-	return s.close(a, q)
+	return append(b, '}')
 }
 
 // notFound is the answer for a uri that nothing stands behind; status is the route's, or 0.

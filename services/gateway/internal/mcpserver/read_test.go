@@ -30,6 +30,11 @@ func TestContents(t *testing.T) {
 		"an image":            {answer(200, "image/png", "\x89PNG\r\n"), nil, `{"mimeType":"image/png","blob":"` + base64.StdEncoding.EncodeToString([]byte("\x89PNG\r\n")) + `"}`},
 		"an empty image":      {answer(200, "image/png", ""), nil, `{"mimeType":"image/png","blob":""}`},
 		"text that is none":   {answer(200, "text/plain", "\xff\xfe"), nil, `{"mimeType":"text/plain","blob":"//4="}`},
+		"latin-1":             {answer(200, "text/plain; charset=iso-8859-1", "caf\xe9"), nil, `{"mimeType":"text/plain; charset=iso-8859-1","text":"café"}`},
+		"an unknown charset":  {answer(200, "text/plain; charset=x-own", "\xe9"), nil, `{"mimeType":"text/plain; charset=x-own","blob":"6Q=="}`},
+		"a configured charset": {
+			answer(200, "application/json", "{}"), object{"mimeType": "application/json; charset=utf-8"}, `{"mimeType":"application/json; charset=utf-8","text":"{}"}`,
+		},
 		"text under a type of its own": {
 			answer(200, "text/html", "<p>"), object{"mimeType": "application/x-widget"}, `{"mimeType":"application/x-widget","text":"<p>"}`,
 		},
@@ -50,7 +55,7 @@ func TestContents(t *testing.T) {
 func TestUnknownURI(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil, over(nil, resource("page", nil))...)
-	for _, uri := range []string{"mcp://resources/other", "", "page", "mcp://resources/page/", "MCP://resources/page", "../page", "mcp://resources/%70age"} {
+	for _, uri := range []string{"mcp://resources/other", "", "page", "mcp://resources/page/", "../page", "mcp://resources/%2570age", "mcp:resources/page"} {
 		params := `{"uri":"` + uri + `"}`
 		for version, code := range map[string]int{"": -32602, "2024-11-05": -32002, "2025-06-18": -32002, "2025-11-25": -32002} {
 			reply := r.ask("resources/read", params, "MCP-Protocol-Version", version)
@@ -65,6 +70,39 @@ func TestUnknownURI(t *testing.T) {
 	}
 	r.ask("resources/read", `{}`).failure(200, -32602)
 	r.ask("resources/read", "").failure(200, -32602)
+}
+
+// Clients write a uri of the list anew: what means the same is found, and what doesn't is not.
+func TestSpellingsOfURIs(t *testing.T) {
+	t.Parallel()
+	person := resource("person", object{"uri": "People://straße/{id}/card"})
+	person.path = "/people/{id}"
+	r := start(t, nil, over(nil,
+		resource("cafe", object{"uri": "docs://p/café au lait"}), resource("encoded", object{"uri": "docs://p/caf%C3%A9/a%2fb/100%25"}),
+		resource("web", object{"uri": "HTTPS://Shop.Example:443"}), resource("port", object{"uri": "http://shop.example:8080/A"}), person,
+	)...)
+	for uri, want := range map[string]string{
+		"docs://p/café au lait": "cafe", "docs://p/caf%C3%A9%20au%20lait": "cafe", "docs://p/caf%c3%a9 au%20lait": "cafe", "DOCS://p/café%20au lait": "cafe",
+		"docs://p/%63af%C3%A9%20au%20lait": "cafe",
+		"docs://p/caf%C3%A9/a%2fb/100%25":  "encoded", "docs://p/café/a%2Fb/100%25": "encoded", "docs://p/café/a/b/100%25": "",
+		"HTTPS://Shop.Example:443": "web", "https://shop.example/": "web", "https://shop.example": "web", "https://shop.example:444/": "", "http://shop.example/": "",
+		"http://SHOP.example:8080/A": "port", "http://shop.example:8080/a": "",
+		"people://stra%C3%9Fe/a%20b/card": "person", "PEOPLE://straße/é/card": "person", "people://stra%c3%9fe/%zz/card": "", "people://STRAßE/x/card": "",
+	} {
+		params := `{"uri":"` + uri + `"}`
+		if want == "" {
+			r.ask("resources/read", params).failure(200, -32602)
+			continue
+		}
+		got := r.content(uri)
+		if got["text"] != "text of "+want || got["uri"] != uri {
+			t.Errorf("%s: %v", uri, got)
+		}
+	}
+	got := faults(t, over(nil, resource("a", object{"uri": "x://ü"}), resource("b", object{"uri": "X://%c3%bc"}))...)
+	if !strings.Contains(got, "is that of operation a, too") {
+		t.Errorf("two spellings of one uri: %s", got)
+	}
 }
 
 // What a route says of its failure is no content.

@@ -37,7 +37,10 @@ type params struct{ Meta, URI, Name, Cursor, Arguments, Notifications jsontext.V
 
 // meta is what a client says of itself and of the request since 2026-07-28, and the token
 // for progress, which is older.
-type meta struct{ Version, Capabilities, ClientInfo, ProgressToken jsontext.Value }
+type meta struct {
+	Version, Capabilities, ClientInfo, ProgressToken jsontext.Value
+	TraceParent, TraceState, Baggage                 jsontext.Value // of W3C's Trace Context
+}
 
 // fields are the places for members of an object, by their names.
 type fields map[string]*jsontext.Value
@@ -154,6 +157,9 @@ func (q *request) readParams(raw jsontext.Value) *failure {
 			"io.modelcontextprotocol/clientCapabilities": &q.meta.Capabilities,
 			"io.modelcontextprotocol/clientInfo":         &q.meta.ClientInfo,
 			"progressToken":                              &q.meta.ProgressToken,
+			"traceparent":                                &q.meta.TraceParent,
+			"tracestate":                                 &q.meta.TraceState,
+			"baggage":                                    &q.meta.Baggage,
 		}.read(q.params.Meta)
 	default:
 		return invalidParams("The member _meta must be an object.")

@@ -115,7 +115,8 @@ func document(t testing.TB, items []item) []byte {
 const policies = `{"policies":[
 	{"name":"key","policyType":"api-key-inbound","handler":{"module":"$import(@gateway/runtime)","export":"ApiKeyInboundPolicy","options":{}}},
 	{"name":"optional","policyType":"api-key-inbound","handler":{"module":"$import(@gateway/runtime)","export":"ApiKeyInboundPolicy","options":{"allowUnauthenticatedRequests":true}}},
-	{"name":"write","policyType":"api-key-inbound","handler":{"module":"$import(@gateway/runtime)","export":"ApiKeyInboundPolicy","options":{"scopes":["webhooks:write"]}}}],
+	{"name":"write","policyType":"api-key-inbound","handler":{"module":"$import(@gateway/runtime)","export":"ApiKeyInboundPolicy","options":{"scopes":["webhooks:write"]}}},
+	{"name":"validate","policyType":"request-validation-inbound","handler":{"module":"$import(@gateway/runtime)","export":"RequestValidationInboundPolicy"}}],
 	"corsPolicies":[{"name":"pages","allowedOrigins":["https://app.example"],"allowedHeaders":["content-type"]}]}`
 
 // keys are those of the tests.

@@ -27,6 +27,10 @@ type exchange struct {
 	entry     *entry
 	arguments jsontext.Value
 	era       era
+	// structured: JSON answers of a tool are given as structuredContent, too. schemas: the client
+	// is shown the schemas of outputs.
+	structured, schemas bool
+	indirect            bool // see call
 	// invoke calls the entry's route for the caller.
 	invoke func(*routefile.Call) *route.Response
 	// failed is the answer instead of what the SDK says.
@@ -43,21 +47,21 @@ var errFailed = errors.New("see the exchange")
 
 // newSDK makes the SDK's part of a server. It is stateless, and knows tools and prompts by
 // their names: what lists show, and who may use what, is decided before it is asked.
-func newSDK(identity *mcp.Implementation, c *catalog) (*mcp.StreamableHTTPHandler, []string) {
+func newSDK(identity *mcp.Implementation, c *catalog, keep mcp.Cacheable) (*mcp.StreamableHTTPHandler, []string) {
 	logger := slog.New(slog.DiscardHandler) // what it tells is about clients' mistakes
 	server := mcp.NewServer(identity, &mcp.ServerOptions{
 		Logger: logger,
 		Capabilities: &mcp.ServerCapabilities{
 			Tools:     &mcp.ToolCapabilities{},
 			Prompts:   &mcp.PromptCapabilities{},
-			Resources: &mcp.ResourceCapabilities{},
+			Resources: &mcp.ResourceCapabilities{Subscribe: c.changes()},
 		},
 		CompletionHandler: func(context.Context, *mcp.CompleteRequest) (*mcp.CompleteResult, error) {
 			return &mcp.CompleteResult{Completion: mcp.CompletionResultDetails{Values: []string{}}}, nil
 		},
-		// The default, public, would let one caller's results be given to another.
-		SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { c.CacheScope = "private" },
+		SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { *c = keep },
 	})
+	server.AddReceivingMiddleware(withoutSubscribe)
 	var faults []string
 	for _, e := range c.tools.entries {
 		if err := addSDKTool(server, e); err != nil {
@@ -75,6 +79,18 @@ func newSDK(identity *mcp.Implementation, c *catalog) (*mcp.StreamableHTTPHandle
 		DisableLocalhostProtection:   true, // admission knows more names
 		MaxRequestBodyBytes:          2 * route.MaxMCPRequest,
 	}), faults
+}
+
+// withoutSubscribe keeps clients that begin with initialize from asking for resources/subscribe:
+// they would be told on a stream that a server without sessions does not have.
+func withoutSubscribe(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, request mcp.Request) (mcp.Result, error) {
+		result, err := next(ctx, method, request)
+		if begun, ok := result.(*mcp.InitializeResult); ok && err == nil {
+			begun.Capabilities.Resources.Subscribe = false
+		}
+		return result, err
+	}
 }
 
 // addSDKTool registers a tool; the SDK panics where a schema can't be one.
@@ -126,29 +142,64 @@ func (x *exchange) safely(ctx context.Context, do func()) {
 	do()
 }
 
-// call finds the tool or prompt that a request names and asks the SDK for its result.
+const missingTool = "There is no such tool."
+
+// call is what a client calls: a tool or a prompt.
+type call struct {
+	from      *shelf
+	name      string
+	arguments jsontext.Value
+	missing   string // what is said if there is none
+	// indirect: by a tool that calls others. The message's headers don't speak of what is called.
+	indirect bool
+}
+
+// call finds the tool or prompt that a request names and calls it.
 func (s *server) call(ctx context.Context, r *route.Request, q *request, from *shelf, missing string) *answer {
 	name, ok := text(q.params.Name)
 	if !ok {
 		return invalidParams("The member name is missing or is not a text.").answer(q)
 	}
-	e := from.find(name, r.Principal)
+	c := call{from: from, name: name, arguments: q.params.Arguments, missing: missing}
+	if own := s.ownTool(name, r); own != nil && from == &s.catalog.tools {
+		if failed := c.settle(); failed != nil {
+			return failed.answer(q)
+		}
+		return own.answer(ctx, s, r, q, c.arguments)
+	}
+	return s.invoke(ctx, r, q, c)
+}
+
+// settle puts an empty object where there are no arguments.
+func (c *call) settle() *failure {
+	switch c.arguments.Kind() {
+	case kindObject:
+	case kindNull, 0:
+		c.arguments = jsontext.Value("{}")
+	default:
+		return invalidParams("The arguments must be an object.")
+	}
+	return nil
+}
+
+// invoke asks the SDK for the result of a call.
+func (s *server) invoke(ctx context.Context, r *route.Request, q *request, c call) *answer {
+	e := c.from.find(c.name, r)
 	if e == nil {
-		return invalidParams(missing).answer(q)
+		return invalidParams(c.missing).answer(q)
 	}
 	if e.tool != nil {
 		q.tool = e.key
 	}
-	x := &exchange{entry: e, arguments: q.params.Arguments, era: q.era}
-	switch x.arguments.Kind() {
-	case kindObject:
-	case kindNull, 0:
-		x.arguments = jsontext.Value("{}")
-	default:
-		return invalidParams("The arguments must be an object.").answer(q)
+	if failed := c.settle(); failed != nil {
+		return failed.answer(q)
+	}
+	x := &exchange{
+		entry: e, arguments: c.arguments, era: q.era, indirect: c.indirect,
+		structured: s.structured, schemas: s.shows(r) && !c.indirect,
 	}
 	x.invoke = func(call *routefile.Call) *route.Response {
-		request := inner(r, e.target.Definition, call)
+		request := inner(r, q, e.target.Definition, call)
 		request.Progress = q.progress
 		return e.target.Route.Call(ctx, request)
 	}
@@ -173,7 +224,7 @@ func (s *server) ask(ctx context.Context, r *route.Request, q *request, x *excha
 	if err != nil {
 		return internal().answer(q)
 	}
-	request.Header = q.sdkHeader()
+	request.Header = q.sdkHeader(x)
 	w := &recorder{header: make(http.Header), status: http.StatusOK}
 	s.sdk.ServeHTTP(w, request)
 	if x.failed != nil {
@@ -196,7 +247,7 @@ func (s *server) paramsFor(q *request, x *exchange) jsontext.Value {
 	if len(q.params.Meta) > 0 {
 		b = append(append(b, `,"_meta":`...), q.params.Meta...)
 	}
-	if q.era == modern && x.entry.tool != nil {
+	if q.era == modern && x.entry.tool != nil && !x.indirect {
 		b = append(b, `,"arguments":{`...)
 		first := true
 		for raw, value := range jsonscan.Value(x.arguments).Members() {
@@ -217,7 +268,7 @@ func (s *server) paramsFor(q *request, x *exchange) jsontext.Value {
 
 // sdkHeader returns the headers of the message for the SDK, which wants them complete and
 // knows no encoded names.
-func (q *request) sdkHeader() http.Header {
+func (q *request) sdkHeader(x *exchange) http.Header {
 	header := http.Header{
 		"Content-Type": {"application/json"},
 		"Accept":       {"application/json, text/event-stream"},
@@ -227,6 +278,10 @@ func (q *request) sdkHeader() http.Header {
 	}
 	if q.era == modern {
 		header[headerMethod] = []string{q.method}
+		if x.indirect {
+			header[headerName] = []string{x.entry.key}
+			return header
+		}
 		if name, ok := text(q.params.Name); ok {
 			header[headerName] = []string{name}
 		}

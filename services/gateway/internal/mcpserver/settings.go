@@ -14,6 +14,12 @@ const (
 	defaultVersion = "0.0.0"
 )
 
+// How long clients may keep lists, in seconds.
+const (
+	defaultListSeconds = 60
+	maxListSeconds     = 7 * 24 * 60 * 60
+)
+
 // Reference names an operation to expose.
 type Reference struct {
 	File string `json:"file"`
@@ -22,12 +28,24 @@ type Reference struct {
 
 // settings are the options of the handler in the route file.
 type settings struct {
-	Name                     string      `json:"name"`
-	Version                  string      `json:"version"`
-	Operations               []Reference `json:"operations"`
-	IncludeOutputSchema      bool        `json:"includeOutputSchema"`
-	IncludeStructuredContent bool        `json:"includeStructuredContent"`
-	DebugMode                bool        `json:"debugMode"`
+	Name                string      `json:"name"`
+	Version             string      `json:"version"`
+	Operations          []Reference `json:"operations"`
+	IncludeOutputSchema bool        `json:"includeOutputSchema"`
+	// OfferOutputSchema is IncludeOutputSchema for clients whose URL has ?schemas=1.
+	OfferOutputSchema        bool `json:"offerOutputSchema"`
+	IncludeStructuredContent bool `json:"includeStructuredContent"`
+	DebugMode                bool `json:"debugMode"`
+	// DefaultTools are the names of the tools that callers with more than 40 see, with tools to
+	// find and call the others; empty: all callers see all that they may use.
+	DefaultTools []string `json:"defaultTools"`
+	// ResourceTool adds a tool that reads resources.
+	ResourceTool bool `json:"resourceTool"`
+	// MaxResultTokens is where results of tools end.
+	MaxResultTokens int `json:"maxResultTokens"`
+	// ListSeconds is how long clients may keep lists. PublicLists lets them keep them for everybody.
+	ListSeconds int  `json:"listSeconds"`
+	PublicLists bool `json:"publicLists"`
 	// AllowedOrigins are the origins of pages that may call, besides the server's own; "*"
 	// is any. AllowedHosts are the names that clients may use for the server; without any,
 	// all names will do, except over a loopback connection, where only loopback names do.
@@ -43,7 +61,7 @@ func References(options jsontext.Value) ([]Reference, []string) {
 }
 
 func readSettings(options jsontext.Value) (settings, []string) {
-	s := settings{Name: defaultName, Version: defaultVersion}
+	s := settings{Name: defaultName, Version: defaultVersion, MaxResultTokens: defaultResult, ListSeconds: defaultListSeconds}
 	if len(options) == 0 {
 		return s, nil
 	}
@@ -58,6 +76,12 @@ func readSettings(options jsontext.Value) (settings, []string) {
 		if o.ID == "" {
 			faults = append(faults, fmt.Sprintf("handler options: /operations/%d has no id", i))
 		}
+	}
+	if s.MaxResultTokens < minResult || s.MaxResultTokens > maxResult {
+		faults = append(faults, fmt.Sprintf("handler options: /maxResultTokens must be between %d and %d", minResult, maxResult))
+	}
+	if s.ListSeconds < 0 || s.ListSeconds > maxListSeconds {
+		faults = append(faults, fmt.Sprintf("handler options: /listSeconds must be between 0 and %d", maxListSeconds))
 	}
 	if s.Name == "" {
 		s.Name = defaultName

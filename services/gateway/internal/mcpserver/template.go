@@ -20,29 +20,39 @@ var variable = regexp.MustCompile(`\{([^{}]*)\}`)
 var variableName = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?$`)
 
 func newTemplate(uri string) (*template, error) {
-	t := &template{shape: variable.ReplaceAllString(uri, "{}")}
-	if strings.ContainsAny(strings.ReplaceAll(t.shape, "{}", ""), "{}") {
+	if strings.ContainsAny(variable.ReplaceAllString(uri, ""), "{}") {
 		return nil, fmt.Errorf("the uri %q has a brace without its partner", uri)
 	}
-	var pattern strings.Builder
+	t := new(template)
+	var pattern, shape strings.Builder
 	pattern.WriteString("^")
+	literal := func(text string) {
+		if shape.Len() == 0 {
+			text = lowerScheme(text)
+		}
+		text = escape(text)
+		shape.WriteString(text)
+		pattern.WriteString(regexp.QuoteMeta(text))
+	}
 	rest := uri
 	for _, found := range variable.FindAllStringSubmatch(uri, -1) {
 		if !variableName.MatchString(found[1]) {
 			return nil, fmt.Errorf("the uri %q has a variable that is not {name}", uri)
 		}
 		before, after, _ := strings.Cut(rest, found[0])
-		pattern.WriteString(regexp.QuoteMeta(before))
+		literal(before)
 		pattern.WriteString("([^/?#]+)")
+		shape.WriteString("{}")
 		t.names = append(t.names, found[1])
 		rest = after
 	}
-	pattern.WriteString(regexp.QuoteMeta(rest) + "$")
-	t.pattern = regexp.MustCompile(pattern.String())
+	literal(rest)
+	t.shape = shape.String()
+	t.pattern = regexp.MustCompile(pattern.String() + "$")
 	return t, nil
 }
 
-// match returns the variables' values, decoded: what was encoded in a uri never becomes
+// match returns the variables' values of a normal URI, decoded: what was encoded in a uri never becomes
 // another segment of the path, for the path encodes it again.
 func (t *template) match(uri string) (map[string]string, bool) {
 	found := t.pattern.FindStringSubmatch(uri)

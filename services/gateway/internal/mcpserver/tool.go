@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -22,9 +23,16 @@ import (
 
 // tool is what an entry has that is a tool.
 type tool struct {
-	input      jsontext.Value
-	structured bool     // JSON answers are given as structuredContent, too
-	headers    []string // arguments that clients repeat in headers
+	input   jsontext.Value
+	headers []string // arguments that clients repeat in headers
+	// output is the schema that answers fit for clients who see it; nil: there is none.
+	output *jsonschema.Schema
+	// withOutput is the entry of the list with that schema.
+	withOutput []byte
+	// terms are what it is found by; nil: the server has no tool to find it.
+	terms map[string]int
+	// further says how to get the rest of an answer that is too long.
+	further string
 }
 
 // toolName is what clients take for the name of a tool. An operation that is a tool without
@@ -40,24 +48,67 @@ func (c *catalog) addTool(t Target, def routefile.MCPDef, s settings) error {
 	}
 	input, err := t.Definition.Input()
 	if err != nil {
-		return fmt.Errorf("its request can't become a tool's arguments: %w", err)
+		return fmt.Errorf("its request can't become a tool's arguments: %w; leave it out of the server's operations, or set mcp/enabled to false", err)
 	}
 	shown := listed{
 		Name: def.Name, Title: title(def), Description: def.Description,
 		InputSchema: input, Annotations: def.Annotations, Meta: def.Meta,
 	}
-	if s.IncludeOutputSchema && t.Definition.Output != "" {
-		output, err := t.Definition.File.Schemas.Bundle(t.Definition.Output)
-		if err != nil {
-			return fmt.Errorf("its response's schema: %w", err)
-		}
-		// Before 2026-07-28 clients refuse a tool whose output is no object.
-		if isObjectSchema(output) {
-			shown.OutputSchema = output
+	own := &tool{input: input, headers: inHeaders(input), further: further(input)}
+	if len(s.DefaultTools) > 0 {
+		own.terms = terms(def.Name, shown.Title, def.Description, t.Definition.Tags)
+	}
+	for _, tag := range t.Definition.Tags {
+		if !slices.Contains(c.toolsets, tag) {
+			c.toolsets = append(c.toolsets, tag)
 		}
 	}
-	own := &tool{input: input, headers: inHeaders(input), structured: s.IncludeStructuredContent || shown.OutputSchema != nil}
+	if s.IncludeOutputSchema || s.OfferOutputSchema {
+		if err := own.promise(t.Definition, shown); err != nil {
+			return fmt.Errorf("its response's schema: %w", err)
+		}
+	}
 	return c.tools.put(t, def.Name, shown, entry{tool: own})
+}
+
+// further says how to call a tool again whose answer was too long, by the arguments that it has.
+func further(input jsontext.Value) string {
+	var properties jsontext.Value
+	fields{"properties": &properties}.read(input)
+	has := make(map[string]bool)
+	for raw := range jsonscan.Value(properties).Members() {
+		name, _ := raw.Text()
+		has[name] = true
+	}
+	if !has["limit"] {
+		return "Ask for less, if the tool's arguments allow that."
+	}
+	for _, name := range []string{"cursor", "after", "offset"} {
+		if has[name] {
+			return "Call the tool again with a smaller limit, and go on with " + name + "."
+		}
+	}
+	return "Call the tool again with a smaller limit."
+}
+
+// promise gives a tool its output schema, if every answer that the document knows has one. A
+// client takes a result that does not fit for a failure, though the call has taken effect.
+func (own *tool) promise(operation *routefile.Operation, shown listed) error {
+	schemas := operation.File.Schemas
+	// Before 2026-07-28 clients refuse a tool whose output is no object.
+	if len(operation.Outputs) == 0 || slices.ContainsFunc(operation.Outputs, func(at string) bool { return !schemas.IsObject(at) }) {
+		return nil
+	}
+	output, err := schemas.Choice(operation.Outputs)
+	if err != nil {
+		return err
+	}
+	if own.output, err = schemas.CompileText(output); err != nil {
+		return err
+	}
+	shown.OutputSchema = output
+	own.withOutput, err = json.Marshal(shown)
+	return err
 }
 
 // title is what people see: the name when nobody has set anything else.
@@ -85,13 +136,6 @@ func inHeaders(schema jsontext.Value) []string {
 	return names
 }
 
-func isObjectSchema(schema jsontext.Value) bool {
-	var s struct {
-		Type any `json:"type"`
-	}
-	return json.Unmarshal(schema, &s) == nil && s.Type == "object"
-}
-
 // callTool checks the arguments, calls the tool's route and makes a result of its answer.
 // Faults of the arguments and of the route are results, which the model can read and
 // learn from; errors of the protocol would be the client's affair.
@@ -100,7 +144,7 @@ func callTool(ctx context.Context, x *exchange) *mcp.CallToolResult {
 	if len(violations) > 0 {
 		return toolError(describe(violations))
 	}
-	return toolResult(x.entry, x.invoke(call), x.era)
+	return x.toolResult(ctx, x.invoke(call))
 }
 
 func toolError(text string) *mcp.CallToolResult {
@@ -121,7 +165,8 @@ func describe(violations []jsonschema.Violation) string {
 	return b.String()
 }
 
-func toolResult(e *entry, response *route.Response, of era) *mcp.CallToolResult {
+// toolResult makes a result of the answer of a tool's route.
+func (x *exchange) toolResult(ctx context.Context, response *route.Response) *mcp.CallToolResult {
 	if response.Stream != nil {
 		return toolError("The tool's route answers with a stream, which a tool can't show.")
 	}
@@ -132,38 +177,94 @@ func toolResult(e *entry, response *route.Response, of era) *mcp.CallToolResult 
 		if err := readNative(response.Body, result); err != nil {
 			return toolError("The tool's route has given a result that is not one of MCP.")
 		}
-		return result
+		return x.cut(x.kept(ctx, response.Status, result))
+	}
+	if isCoded(response.Header) {
+		return toolError("The tool's route answers with a Content-Encoding, which a tool can't show.")
 	}
 	result := &mcp.CallToolResult{IsError: isError}
 	if isError && len(response.Body) == 0 {
 		result.Content = []mcp.Content{&mcp.TextContent{Text: statusText(response.Status)}}
 		return result
 	}
-	result.Content = []mcp.Content{content(e.key, answered, response.Body)}
-	if e.tool.structured && !isError && isJSONType(answered) {
+	shown, text := content(x, response)
+	result.Content = []mcp.Content{shown}
+	if (x.structured || x.promised()) && !isError && isJSONType(answered) {
 		// Before 2026-07-28 clients take objects alone.
-		if value := jsontext.Value(response.Body); value.IsValid() && (of == modern || value.Kind() == kindObject) {
+		if value := jsontext.Value(text); value.IsValid() && (x.era == modern || value.Kind() == kindObject) {
 			result.StructuredContent = json.RawMessage(value)
 		}
 	}
+	return x.cut(x.kept(ctx, response.Status, result))
+}
+
+// cut ends a result where it is longer than clients take.
+func (x *exchange) cut(result *mcp.CallToolResult) *mcp.CallToolResult {
+	structured, _ := result.StructuredContent.(json.RawMessage)
+	room := x.server.maxResult - len(structured)
+	for i, item := range result.Content {
+		said, ok := item.(*mcp.TextContent)
+		if !ok {
+			continue
+		}
+		if room >= len(said.Text) {
+			room -= len(said.Text)
+			continue
+		}
+		// What is structured can't be shown in part. Where it was promised, a result without it is an error.
+		if structured != nil {
+			result.StructuredContent, result.IsError = nil, result.IsError || x.promised()
+			room += len(structured)
+		}
+		shown := cutText(said.Text, room)
+		told := continued(len(said.Text), len(shown), x.entry.tool.further)
+		result.Content = append(result.Content[:i:i], &mcp.TextContent{Text: shown + told})
+		break
+	}
 	return result
+}
+
+// promised reports whether the client knows a schema of the tool's output.
+func (x *exchange) promised() bool { return x.schemas && x.entry.tool.output != nil }
+
+// kept returns the result, if it is what the tool's output schema says, else one that says what
+// has happened: the client of an AI model would hide such a result, and the model would call again.
+func (x *exchange) kept(ctx context.Context, status int, result *mcp.CallToolResult) *mcp.CallToolResult {
+	if !x.promised() || result.IsError {
+		return result
+	}
+	detail := "it is not an object in JSON"
+	if value, ok := result.StructuredContent.(json.RawMessage); ok {
+		found := x.entry.tool.output.Validate(ctx, value)
+		if len(found) == 0 {
+			return result
+		}
+		detail = strings.TrimPrefix(found[0].Pointer+": "+found[0].Detail, ": ")
+	}
+	told := fmt.Sprintf("The tool's route has answered with status %d, so the call has taken effect. Do not repeat it. Its answer is not what the tool's output schema says: %s.", status, detail)
+	return &mcp.CallToolResult{IsError: true, Content: append([]mcp.Content{&mcp.TextContent{Text: told}}, result.Content...)}
 }
 
 func statusText(status int) string {
 	return strings.TrimSpace("The tool's route has answered with status " + strconv.Itoa(status) + " " + http.StatusText(status))
 }
 
-// content is a route's answer as an item of a tool's result or of a prompt's message.
-func content(name, answered string, body []byte) mcp.Content {
+// content is a route's answer as an item of a tool's result or of a prompt's message. text is
+// the answer in UTF-8, if it is text.
+func content(x *exchange, response *route.Response) (shown mcp.Content, text []byte) {
+	text, readable := decodeText(x.request.Lease, response.Header, response.Body)
+	answered := mediaType(response.Header)
 	switch {
-	case isText(answered):
-		return &mcp.TextContent{Text: strings.ToValidUTF8(string(body), "\uFFFD")}
+	case readable:
+		return &mcp.TextContent{Text: string(text)}, text
 	case strings.HasPrefix(answered, "image/"):
-		return &mcp.ImageContent{MIMEType: answered, Data: body}
+		return &mcp.ImageContent{MIMEType: answered, Data: response.Body}, nil
 	case strings.HasPrefix(answered, "audio/"):
-		return &mcp.AudioContent{MIMEType: answered, Data: body}
+		return &mcp.AudioContent{MIMEType: answered, Data: response.Body}, nil
 	}
-	return &mcp.EmbeddedResource{Resource: &mcp.ResourceContents{URI: "mcp://results/" + name, MIMEType: answered, Blob: body}}
+	return &mcp.EmbeddedResource{Resource: &mcp.ResourceContents{
+		URI: "mcp://results/" + x.entry.key, MIMEType: contentType(response.Header), Blob: response.Body,
+	}}, nil
 }
 
 // readNative reads a result that a route has made itself. Values of its own stay as they

@@ -1,11 +1,13 @@
 package mcpserver_test
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
 
+	"waybill.dev/services/gateway/gatewaytest"
 	"waybill.dev/services/gateway/internal/route"
 )
 
@@ -153,7 +155,7 @@ func TestArgumentsDoNotLeaveTheirSegment(t *testing.T) {
 		s.requests = nil
 		segments := strings.Split(request.Path, "/")
 		if len(segments) != 4 || segments[1] != "people" || segments[3] != "card" || segments[2] == ".." || segments[2] == "." ||
-			segments[2] == "" || strings.ContainsAny(request.Path, "?#\\\x00") || len(request.Query) > 0 {
+			segments[2] == "" || strings.ContainsAny(request.Path, "?#\\\x00") || request.Query.Search() != "" {
 			t.Errorf("%q has become %q", value, request.Path)
 		}
 	}
@@ -164,18 +166,40 @@ func TestArgumentsDoNotLeaveTheirSegment(t *testing.T) {
 	}
 }
 
+// encoded answers with a Content-Encoding.
+func encoded(contentType, coding, body string) route.Handler {
+	return gatewaytest.Func(func(context.Context, *route.Request) (*route.Response, error) {
+		return &route.Response{Status: 200, Header: http.Header{"Content-Type": {contentType}, "Content-Encoding": {coding}}, Body: []byte(body)}, nil
+	})
+}
+
 func TestAnswersOfTools(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
 		handler route.Handler
 		want    string
 	}{
-		"text":              {answer(200, "text/plain", "hi"), `{"content":[{"type":"text","text":"hi"}]}`},
-		"nothing":           {answer(204, "", ""), `{"content":[{"type":"text","text":""}]}`},
-		"HTML":              {answer(200, "text/html", "<b>&"), `{"content":[{"type":"text","text":"<b>&"}]}`},
-		"JSON":              {answer(200, "application/json", `{"a":[],"b":{}}`), `{"content":[{"type":"text","text":"{\"a\":[],\"b\":{}}"}]}`},
-		"an empty array":    {answer(200, "application/json", `[]`), `{"content":[{"type":"text","text":"[]"}]}`},
-		"bad UTF-8":         {answer(200, "text/plain", "a\xffb"), `{"content":[{"type":"text","text":"a�b"}]}`},
+		"text":                 {answer(200, "text/plain", "hi"), `{"content":[{"type":"text","text":"hi"}]}`},
+		"nothing":              {answer(204, "", ""), `{"content":[{"type":"text","text":""}]}`},
+		"HTML":                 {answer(200, "text/html", "<b>&"), `{"content":[{"type":"text","text":"<b>&"}]}`},
+		"JSON":                 {answer(200, "application/json", `{"a":[],"b":{}}`), `{"content":[{"type":"text","text":"{\"a\":[],\"b\":{}}"}]}`},
+		"an empty array":       {answer(200, "application/json", `[]`), `{"content":[{"type":"text","text":"[]"}]}`},
+		"bad UTF-8":            {answer(200, "text/plain", "a\xffb"), `{"content":[{"type":"resource","resource":{"uri":"mcp://results/tool","mimeType":"text/plain","blob":"Yf9i"}}]}`},
+		"latin-1":              {answer(200, "text/plain; charset=iso-8859-1", "caf\xe9"), `{"content":[{"type":"text","text":"café"}]}`},
+		"windows-1251":         {answer(200, `text/csv; header=present; charset="Windows-1251"`, "\xcf\xf0"), `{"content":[{"type":"text","text":"Пр"}]}`},
+		"Shift JIS":            {answer(200, "text/html;charset=shift_jis", "\x93\xfa\x96{"), `{"content":[{"type":"text","text":"日本"}]}`},
+		"a refusal in latin-1": {answer(400, "application/problem+json; charset=latin1", "{\"title\":\"\xfc\"}"), `{"isError":true,"content":[{"type":"text","text":"{\"title\":\"ü\"}"}]}`},
+		"UTF-16 by its mark":   {answer(200, "text/plain", "\xff\xfeh\x00i\x00"), `{"content":[{"type":"text","text":"hi"}]}`},
+		"UTF-16 by its name":   {answer(200, "text/plain; charset=utf-16be", "\x00h\x00i"), `{"content":[{"type":"text","text":"hi"}]}`},
+		"UTF-8 with a mark":    {answer(200, "text/plain; charset=utf-8", "\xef\xbb\xbfhi"), `{"content":[{"type":"text","text":"hi"}]}`},
+		"XML that says it":     {answer(200, "application/xml", "<?xml version='1.0' encoding='ISO-8859-1'?><a>\xe9</a>"), `{"content":[{"type":"text","text":"<?xml version='1.0' encoding='ISO-8859-1'?><a>é</a>"}]}`},
+		"HTML that says it":    {answer(200, "text/html", "<meta charset=iso-8859-1>\xe9"), `{"content":[{"type":"text","text":"<meta charset=iso-8859-1>é"}]}`},
+		"a charset that nobody knows": {answer(200, "text/plain; charset=x-own", "a\xe9"),
+			`{"content":[{"type":"resource","resource":{"uri":"mcp://results/tool","mimeType":"text/plain; charset=x-own","blob":"Yek="}}]}`},
+		"a charset that it is not in": {answer(200, "text/plain; charset=utf-8", "a\xe9"),
+			`{"content":[{"type":"resource","resource":{"uri":"mcp://results/tool","mimeType":"text/plain","blob":"Yek="}}]}`},
+		"a coding":          {encoded("text/plain", "br", "hi"), `{"isError":true,"content":[{"type":"text","text":"The tool's route answers with a Content-Encoding, which a tool can't show."}]}`},
+		"no coding":         {encoded("text/plain", "identity", "hi"), `{"content":[{"type":"text","text":"hi"}]}`},
 		"an image":          {answer(200, "image/png", "\x89PNG"), `{"content":[{"type":"image","mimeType":"image/png","data":"iVBORw=="}]}`},
 		"sound":             {answer(200, "audio/wav", "RIFF"), `{"content":[{"type":"audio","mimeType":"audio/wav","data":"UklGRg=="}]}`},
 		"bytes":             {answer(200, "application/pdf", "%PDF\xff"), `{"content":[{"type":"resource","resource":{"uri":"mcp://results/tool","mimeType":"application/pdf","blob":"JVBERv8="}}]}`},
@@ -246,19 +270,117 @@ func TestStructuredContent(t *testing.T) {
 			}
 		}
 	})
-	t.Run("includeOutputSchema", func(t *testing.T) {
-		t.Parallel()
-		r := start(t, module, items(object{"includeOutputSchema": true})...)
-		tools := r.ask("tools/list", "").result()["tools"].([]any)
-		equal(t, tools[0].(object)["outputSchema"], schema)
-		if tools[1].(object)["outputSchema"] != nil {
-			t.Error("a schema that is no object's, which clients of old refuse")
+	for name, rig := range map[string]func(t *testing.T) *rig{
+		"includeOutputSchema": func(t *testing.T) *rig { return start(t, module, items(object{"includeOutputSchema": true})...) },
+		"offerOutputSchema": func(t *testing.T) *rig {
+			r := start(t, module, items(object{"offerOutputSchema": true})...)
+			if tool := r.ask("tools/list", "").result()["tools"].([]any)[0].(object); tool["outputSchema"] != nil {
+				t.Errorf("tool of a client that does not ask for schemas: %v", tool)
+			}
+			if result := r.call("one", "{}"); result["structuredContent"] != nil {
+				t.Errorf("result of a client that does not ask for schemas: %v", result)
+			}
+			r.path += "?schemas=1"
+			return r
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := rig(t)
+			tools := r.ask("tools/list", "").result()["tools"].([]any)
+			equal(t, tools[0].(object)["outputSchema"], schema)
+			if tools[1].(object)["outputSchema"] != nil {
+				t.Error("a schema that is no object's, which clients of old refuse")
+			}
+			// A tool with a schema for its output must give one.
+			if result := r.call("one", "{}"); result["structuredContent"] == nil {
+				t.Errorf("result: %v", result)
+			}
+		})
+	}
+}
+
+// responses is a documented answer of each status, with a schema unless it is empty.
+func responses(schemas map[string]string) object {
+	all := object{}
+	for status, schema := range schemas {
+		answer := object{"description": "OK"}
+		if schema != "" {
+			answer["content"] = object{"application/json": object{"schema": json.RawMessage(schema)}}
 		}
-		// A tool with a schema for its output must give one.
-		if result := r.call("one", "{}"); result["structuredContent"] == nil {
-			t.Errorf("result: %v", result)
+		all[status] = answer
+	}
+	return object{"responses": all}
+}
+
+// A client that was shown the schema of an output throws away what does not fit, and the model
+// calls again. So a schema is shown only if all that a success may answer has one, and an answer
+// that does not fit is an error that tells what has happened.
+func TestOutputsKeepTheirPromise(t *testing.T) {
+	t.Parallel()
+	const one, two = `{"type":"object","required":["a"],"properties":{"a":{"type":"string"}}}`, `{"type":"object","required":["b"],"properties":{"b":{"$ref":"#/components/schemas/b"}}}`
+	for name, row := range map[string]struct {
+		documented map[string]string
+		handler    route.Handler
+		schema     string // as it is listed; empty: none
+		want       string // the result
+	}{
+		"as documented":      {map[string]string{"200": one}, answer(200, "application/json", `{"a":"x"}`), one, `{"content":[{"type":"text","text":"{\"a\":\"x\"}"}],"structuredContent":{"a":"x"}}`},
+		"a 204 besides":      {map[string]string{"200": one, "204": ""}, answer(204, "", ""), "", `{"content":[{"type":"text","text":""}]}`},
+		"nothing documented": {map[string]string{"204": ""}, answer(204, "", ""), "", `{"content":[{"type":"text","text":""}]}`},
+		"either of two": {map[string]string{"200": one, "202": two}, answer(202, "application/json", `{"b":1}`),
+			`{"type":"object","anyOf":[` + one + `,{"type":"object","required":["b"],"properties":{"b":{"$ref":"#/$defs/b"}}}],"$defs":{"b":{"type":"integer"}}}`,
+			`{"content":[{"type":"text","text":"{\"b\":1}"}],"structuredContent":{"b":1}}`},
+		"an empty 200": {map[string]string{"200": one}, answer(200, "application/json", ""), one, `{"isError":true,"content":[
+			{"type":"text","text":"The tool's route has answered with status 200, so the call has taken effect. Do not repeat it. Its answer is not what the tool's output schema says: it is not an object in JSON."},{"type":"text","text":""}]}`},
+		"an undocumented 204": {map[string]string{"200": one}, answer(204, "", ""), one, `{"isError":true,"content":[
+			{"type":"text","text":"The tool's route has answered with status 204, so the call has taken effect. Do not repeat it. Its answer is not what the tool's output schema says: it is not an object in JSON."},{"type":"text","text":""}]}`},
+		"another type": {map[string]string{"200": one}, answer(200, "text/plain", "hi"), one, `{"isError":true,"content":[
+			{"type":"text","text":"The tool's route has answered with status 200, so the call has taken effect. Do not repeat it. Its answer is not what the tool's output schema says: it is not an object in JSON."},{"type":"text","text":"hi"}]}`},
+		"another shape": {map[string]string{"200": one}, answer(201, "application/json", `{"a":7}`), one, `{"isError":true,"content":[
+			{"type":"text","text":"The tool's route has answered with status 201, so the call has taken effect. Do not repeat it. Its answer is not what the tool's output schema says: /a: must be of type string."},{"type":"text","text":"{\"a\":7}"}]}`},
+		"a result of its own, without": {map[string]string{"200": one}, answer(200, "application/vnd.mcp+json", `{"content":[{"type":"text","text":"x"}]}`), one, `{"isError":true,"content":[
+			{"type":"text","text":"The tool's route has answered with status 200, so the call has taken effect. Do not repeat it. Its answer is not what the tool's output schema says: it is not an object in JSON."},{"type":"text","text":"x"}]}`},
+		"a result of its own": {map[string]string{"200": one}, answer(200, "application/vnd.mcp+json", `{"content":[],"structuredContent":{"a":"x"}}`), one, `{"content":[],"structuredContent":{"a":"x"}}`},
+		"a refusal":           {map[string]string{"200": one}, answer(404, "application/json", `{}`), one, `{"isError":true,"content":[{"type":"text","text":"{}"}]}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			i := item{id: "tool", method: "POST", handler: module("own"), more: responses(row.documented)}
+			r := start(t, handlers{"own": row.handler})
+			r.replace(strings.Replace(string(document(t, over(object{"includeOutputSchema": true}, i))), `"info"`, `"components":{"schemas":{"b":{"type":"integer"}}},"info"`, 1))
+			tool := r.ask("tools/list", "").result()["tools"].([]any)[0].(object)
+			if row.schema != "" {
+				equal(t, tool["outputSchema"], row.schema)
+			} else if tool["outputSchema"] != nil {
+				t.Errorf("listed with %v", tool["outputSchema"])
+			}
+			equal(t, r.call("tool", "{}"), row.want)
+			got := r.modern("tools/call", `{"name":"tool"}`).result()
+			delete(got, "_meta")
+			delete(got, "resultType")
+			equal(t, got, row.want)
+		})
+	}
+}
+
+// What a tool does not know it refuses, and what the client does not say it does not send.
+func TestEmptyArguments(t *testing.T) {
+	t.Parallel()
+	s := new(seen)
+	bare := item{id: "bare", handler: module("seen")}
+	optional := item{id: "optional", method: "POST", handler: module("seen"), more: object{"requestBody": object{"content": object{"application/json": object{"schema": object{"type": "object", "required": []string{"a"}}}}}}}
+	r := start(t, handlers{"seen": s}, over(nil, bare, optional)...)
+	if result := r.call("bare", `{"unknown":1}`); result["isError"] != true || !strings.Contains(result["content"].([]any)[0].(object)["text"].(string), "/unknown: is not a known member") {
+		t.Errorf("an argument that the tool does not have: %v", result)
+	}
+	for _, params := range []string{`{"name":"optional"}`, `{"name":"optional","arguments":{}}`} {
+		s.requests = nil
+		r.ask("tools/call", params).result()
+		if request := s.last(t); request.Body != nil || request.Header.Get("Content-Type") != "" {
+			t.Errorf("%s: the route got %q of %q", params, request.Body, request.Header.Get("Content-Type"))
 		}
-	})
+	}
 }
 
 // Arguments may have to be repeated in headers, so that what lies between need not read

@@ -179,7 +179,7 @@ func (c *consumer) take(wanted []route.Use, dims route.Dims, now time.Time, know
 	return taken, nil
 }
 
-// check tells whether a request may use so much of a meter. c.mu is held.
+// check reports whether a request may use so much of a meter. c.mu is held.
 func (c *consumer) check(w route.Use, dims metering.Dims, now time.Time) (use, error) {
 	var u use
 	found := false

@@ -401,7 +401,7 @@ func logCases(mcp string) map[string]logCase {
 	}
 }
 
-// fits tells whether a text is as wanted, where + stands for any number and BACK for an address.
+// fits reports whether a text is as wanted, where + stands for any number and BACK for an address.
 func fits(text, want string) bool {
 	pattern := strings.NewReplacer(`\+`, `[0-9.]+`, "BACK", `127\.0\.0\.1:[0-9]+`).Replace(regexp.QuoteMeta(want))
 	return regexp.MustCompile("^" + pattern + "$").MatchString(text)

@@ -17,6 +17,7 @@ import (
 	"waybill.dev/services/gateway/internal/routefile"
 	"waybill.dev/shared/apikey"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/jwt"
 	"waybill.dev/shared/problem"
 )
 
@@ -110,7 +111,7 @@ func newAPIKey(o *apiKeyOptions, env *Env) (Parts, []Fault) {
 	}}, faults
 }
 
-// KeyDocumented tells whether the published document says, of routes with the policy, that
+// KeyDocumented reports whether the published document says, of routes with the policy, that
 // a key is needed.
 func KeyDocumented(def *routefile.PolicyDef) bool {
 	if def.Type != APIKey {
@@ -128,21 +129,33 @@ func (a *apiKey) In(ctx context.Context, r *route.Request) (*route.Response, err
 	principal := r.Principal
 	if principal == nil {
 		var err error
-		if principal, err = a.authenticate(ctx, r); err != nil || principal == nil {
+		if principal, err = a.caller(ctx, r); err != nil || principal == nil {
 			return nil, err
 		}
 	}
 	if !a.takes(principal) {
 		return nil, problem.KeyRequired()
 	}
-	r.Principal = principal
+	r.Principal, r.Admitter = principal, a
 	if !a.Permits(principal) {
-		return nil, a.forbidden()
+		return nil, a.forbidden(principal)
 	}
 	return nil, nil
 }
 
-// takes tells whether the route is for the caller's account and bucket. The bootstrap key is
+// Again implements route.Admitter.
+func (a *apiKey) Again(ctx context.Context, r *route.Request) *apikey.Principal {
+	principal, err := a.caller(ctx, r)
+	if p, ok := errors.AsType[*problem.Problem](err); errors.Is(err, domain.ErrUnavailable) || ok && p.Code == problem.Unavailable {
+		return r.Principal
+	}
+	if err != nil || principal == nil || !a.takes(principal) || !a.Permits(principal) {
+		return nil
+	}
+	return principal
+}
+
+// takes reports whether the route is for the caller's account and bucket. The bootstrap key is
 // in no bucket.
 func (a *apiKey) takes(principal *apikey.Principal) bool {
 	return (slices.Contains(a.accounts, principal.Account) || slices.Contains(a.accounts, anyAccount)) &&
@@ -151,14 +164,39 @@ func (a *apiKey) takes(principal *apikey.Principal) bool {
 
 // forbidden says, in the words of RFC 6750, which scopes the route asks for: clients of MCP
 // go by the header.
-func (a *apiKey) forbidden() *problem.Problem {
-	names := make([]string, len(a.scopes))
-	for i, scope := range a.scopes {
-		names[i] = string(scope)
-	}
-	p := problem.New(problem.Forbidden, "The key lacks the permission for this.")
-	p.Challenge = `Bearer error="insufficient_scope", scope="` + strings.Join(names, " ") + `"`
+func (a *apiKey) forbidden(principal *apikey.Principal) *problem.Problem {
+	p := problem.Lacking(problem.Listed(a.scopes, " and "), problem.Scopes{Required: a.scopes, Granted: principal.Scopes})
+	p.Challenge = `Bearer error="insufficient_scope", scope="` + problem.Listed(a.scopes, " ") + `"`
 	return p
+}
+
+// caller finds out who calls by a key or, where those are taken, by an access token. What may be a key is looked up as
+// one first.
+func (a *apiKey) caller(ctx context.Context, r *route.Request) (*apikey.Principal, error) {
+	principal, err := a.authenticate(ctx, r)
+	if p, ok := errors.AsType[*problem.Problem](err); !ok || p.Code != problem.Unauthenticated || r.Tokens == nil {
+		return principal, err
+	}
+	token, ok := bearer(r.Header)
+	if !ok || !jwt.Looks(token) {
+		return nil, err
+	}
+	who, err := r.Tokens.AuthenticateToken(ctx, token, r.Path, r.Query.Get("account"), r.Query.Get("consumer"))
+	switch {
+	case errors.Is(err, apikey.ErrUnauthenticated):
+		return nil, &tokenError{err.Error(), true}
+	case err != nil:
+		return nil, err
+	}
+	return &who, nil
+}
+
+// Issues implements route.TakesTokens.
+func (*apiKey) Issues(runtime *route.Runtime) (issuer string, scopes []string) {
+	if runtime.Tokens == nil {
+		return "", nil
+	}
+	return runtime.Tokens.Issuer(), runtime.Tokens.Scopes()
 }
 
 func (a *apiKey) authenticate(ctx context.Context, r *route.Request) (*apikey.Principal, error) {
@@ -184,7 +222,7 @@ func (a *apiKey) authenticate(ctx context.Context, r *route.Request) (*apikey.Pr
 	return &principal, nil
 }
 
-// Permits tells whether the route is for the caller, who has all of the scopes.
+// Permits reports whether the route is for the caller, who has all of the scopes.
 func (a *apiKey) Permits(principal *apikey.Principal) bool {
 	if principal == nil {
 		return a.optional

@@ -1,9 +1,14 @@
 package policy
 
+import "slices"
+
 // What policies say of the body, see route.NeedsBody. Those that say nothing get it.
 
 // NeedsBody tells that a key is looked for in headers alone.
 func (*apiKey) NeedsBody() bool { return false }
+
+// NeedsBody tells that a token is looked for in headers alone.
+func (*jwtAuth) NeedsBody() bool { return false }
 
 // NeedsBody tells that a certificate is looked for in the connection alone.
 func (*mtlsAuth) NeedsBody() bool { return false }
@@ -29,5 +34,7 @@ func (removeQuery) NeedsBody() bool { return false }
 // NeedsBody tells that the status is all that is changed.
 func (setStatus) NeedsBody() bool { return false }
 
-// NeedsBody tells whether the body is documented, and is not to be let pass unseen.
-func (v *validation) NeedsBody() bool { return v.media != "" && v.body != ignore }
+// NeedsBody reports whether some body is held to a schema, and is not to be let pass unseen.
+func (v *validation) NeedsBody() bool {
+	return v.body != ignore && slices.ContainsFunc(v.media, func(m media) bool { return m.isRange() && m.schema != nil || m.checks(m.Type) })
+}

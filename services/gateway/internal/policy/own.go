@@ -12,6 +12,7 @@ func own() []Policy {
 	return []Policy{
 		apiKeyPolicy(),
 		addressesPolicy(),
+		jwtAuthPolicy(),
 		meteringPolicy(),
 		mtlsAuthPolicy(),
 		rateLimitPolicy(),

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -11,32 +12,28 @@ import (
 	"waybill.dev/services/gateway/internal/routefile"
 )
 
-// parameter is one of path, query or header.
+// parameter is one of path, query, header or cookies.
 type parameter struct {
-	in, name string
-	required bool
-	explode  bool
-	json     bool // its value is written as JSON
-	separate string
-	schema   *jsonschema.Schema // nil: anything will do
+	*routefile.Parameter
+
+	schema *jsonschema.Schema // nil: anything will do
+	shape  jsonschema.Shape
+	others []string // the other parameters of the place
 }
 
 // maxParameter bounds the values of a parameter that are held to its schema, in bytes: each
-// is read in up to four ways.
+// is read in some ways.
 const maxParameter = 64 << 10
-
-func size(values []string) int {
-	n := 0
-	for _, value := range values {
-		n += len(value)
-	}
-	return n
-}
 
 // readParameters returns the operation's parameters of one place.
 func readParameters(op *routefile.Operation, in string) (list []parameter, faults []Fault) {
-	for i := range op.Parameters {
-		p := &op.Parameters[i]
+	of := op.Parameters
+	if in == "cookie" {
+		of = op.Cookies
+	}
+	var names []string
+	for i := range of {
+		p := &of[i]
 		if p.In != in || in == "header" && ofMedia(p.Name) {
 			continue
 		}
@@ -44,55 +41,42 @@ func readParameters(op *routefile.Operation, in string) (list []parameter, fault
 		if err != nil {
 			faults = append(faults, Fault{Detail: "can't be used here: the schema of the parameter " + p.Name + " is faulty"})
 		}
-		list = append(list, parameter{
-			in: in, name: p.Name, required: p.Required, explode: p.Explode && in == "query",
-			json: p.Style == "json", separate: separator(p.Style), schema: schema,
-		})
+		if why := p.Unread(); why != "" {
+			faults = append(faults, Fault{Detail: "can't be used here: the parameter " + p.Name + " " + why})
+		}
+		names = append(names, p.Name)
+		list = append(list, parameter{Parameter: p, schema: schema, shape: p.Shape(op.File)})
+	}
+	for i := range list {
+		list[i].others = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == list[i].Name })
 	}
 	return list, faults
 }
 
-// ofMedia tells whether OpenAPI describes the header elsewhere than in parameters.
+// ofMedia reports whether OpenAPI describes the header elsewhere than in parameters.
 func ofMedia(header string) bool {
 	return strings.EqualFold(header, "Accept") || strings.EqualFold(header, "Content-Type") || strings.EqualFold(header, "Authorization")
 }
 
-// separator is what stands between the elements of an array in one value.
-func separator(style string) string {
-	switch style {
-	case "spaceDelimited":
-		return " "
-	case "pipeDelimited":
-		return "|"
-	}
-	return ","
-}
-
-// check returns what is wrong with the parameter's value in a request.
-func (p *parameter) check(ctx context.Context, r *route.Request) []string {
-	values, parts := p.values(r)
+// check returns what is wrong with the parameter's value in a request. Pairs are what the query or
+// the cookies have.
+func (p *parameter) check(ctx context.Context, r *route.Request, pairs []routefile.Pair) []string {
+	readings, size, fault := p.values(r, pairs)
 	switch {
-	case parts:
-		return nil // an object in several parameters, which are read by who takes them
-	case len(values) == 0 && p.required:
+	case fault != "":
+		return []string{fault}
+	case len(readings) == 0 && p.Required:
 		return []string{"is required"}
-	case len(values) == 0 || p.schema == nil:
+	case len(readings) == 0 || p.schema == nil:
 		return nil
-	case size(values) > maxParameter:
+	case p.Empty && string(readings[0]) == `""`:
+		return nil
+	case size > maxParameter:
 		return []string{"is too long to be checked"}
 	}
-	var best []jsonschema.Violation
-	for _, reading := range p.readings(values) {
-		found := p.schema.Validate(ctx, reading)
-		if len(found) == 0 {
-			return nil
-		}
-		if best == nil || otherType(best) && !otherType(found) {
-			best = found
-		}
-	}
-	details := make([]string, len(best))
-	for i, violation := range best {
+	found := likeliest(ctx, p.schema, readings)
+	details := make([]string, len(found))
+	for i, violation := range found {
 		details[i] = violation.Detail
 		if violation.Pointer != "" {
 			details[i] = "at " + violation.Pointer + ": " + violation.Detail
@@ -101,49 +85,63 @@ func (p *parameter) check(ctx context.Context, r *route.Request) []string {
 	return details
 }
 
-// values returns the parameter's values; parts tells that it comes as name[member].
-func (p *parameter) values(r *route.Request) (values []string, parts bool) {
-	switch p.in {
+// likeliest returns what is wrong with a value that may be read in several ways; nil: it fits in
+// one of them.
+func likeliest(ctx context.Context, schema *jsonschema.Schema, readings []jsontext.Value) (best []jsonschema.Violation) {
+	for i, reading := range readings {
+		if slices.ContainsFunc(readings[:i], func(other jsontext.Value) bool { return string(other) == string(reading) }) {
+			continue
+		}
+		found := schema.Validate(ctx, reading)
+		if len(found) == 0 {
+			return nil
+		}
+		if best == nil || otherType(best) && !otherType(found) {
+			best = found
+		}
+	}
+	return best
+}
+
+// values returns what the parameter's values may mean, and how long they are.
+func (p *parameter) values(r *route.Request, pairs []routefile.Pair) (readings []jsontext.Value, size int, fault string) {
+	var texts []string
+	switch p.In {
 	case "path":
-		if value, ok := r.Params[p.name]; ok {
-			return []string{value}, false
+		if value, ok := r.Params[p.Name]; ok {
+			texts = []string{value}
 		}
-		return nil, false
 	case "header":
-		return r.Header.Values(p.name), false
-	}
-	values = r.Query[p.name]
-	if len(values) == 0 {
-		for name := range r.Query {
-			if strings.HasPrefix(name, p.name+"[") {
-				return nil, true
-			}
+		texts = r.Header.Values(p.Name)
+	default:
+		readings = p.ReadPairs(p.shape, pairs, p.others)
+		for _, reading := range readings {
+			size = max(size, len(reading))
 		}
+		return readings, size, ""
 	}
-	return values, false
+	for _, value := range texts {
+		size += len(value)
+	}
+	if len(texts) > 0 && size <= maxParameter {
+		readings, fault = p.ReadTexts(p.shape, texts)
+		return readings, size, fault
+	}
+	return make([]jsontext.Value, len(texts)), size, ""
 }
 
-// readings returns what the values may mean as JSON: text says nothing of types, so 7 may
-// be a number, a string, and an array of either. The schema knows which one is right.
-func (p *parameter) readings(values []string) []jsontext.Value {
-	if p.json {
-		if len(values) > 1 {
-			return []jsontext.Value{array(values, quote)}
+func cookies(r *route.Request) []routefile.Pair {
+	var pairs []routefile.Pair
+	for _, header := range r.Header.Values("Cookie") {
+		for part := range strings.SplitSeq(header, ";") {
+			name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
+			pairs = append(pairs, routefile.Pair{Name: name, Value: value})
 		}
-		return []jsontext.Value{jsontext.Value(values[0])}
 	}
-	if len(values) > 1 {
-		return []jsontext.Value{array(values, plain), array(values, quote)}
-	}
-	one := values[0]
-	list := values
-	if !p.explode {
-		list = strings.Split(one, p.separate)
-	}
-	return []jsontext.Value{plain(one), quote(one), array(list, plain), array(list, quote)}
+	return pairs
 }
 
-// otherType tells whether the value as a whole is of another type than was asked for: then
+// otherType reports whether the value as a whole is of another type than was asked for: then
 // it was read the wrong way, if there is another one.
 func otherType(violations []jsonschema.Violation) bool {
 	for _, v := range violations {
@@ -152,32 +150,4 @@ func otherType(violations []jsonschema.Violation) bool {
 		}
 	}
 	return false
-}
-
-// plain returns the number or boolean that text is, else the text.
-func plain(text string) jsontext.Value {
-	value := jsontext.Value(text)
-	if text == "true" || text == "false" || value.Kind() == '0' && value.IsValid() && strings.TrimSpace(text) == text {
-		return value
-	}
-	return quote(text)
-}
-
-func quote(text string) jsontext.Value {
-	value, err := jsontext.AppendQuote(nil, text)
-	if err != nil {
-		return jsontext.Value("null") // bytes that are no text
-	}
-	return value
-}
-
-func array(texts []string, each func(string) jsontext.Value) jsontext.Value {
-	value := jsontext.Value{'['}
-	for i, text := range texts {
-		if i > 0 {
-			value = append(value, ',')
-		}
-		value = append(value, each(text)...)
-	}
-	return append(value, ']')
 }

@@ -9,6 +9,7 @@ import (
 	"waybill.dev/services/gateway/internal/jsonschema"
 	"waybill.dev/services/gateway/internal/route"
 	"waybill.dev/services/gateway/internal/routefile"
+	"waybill.dev/shared/egress"
 )
 
 // Policy is a kind of policy. Definitions name it, and give it options.
@@ -43,6 +44,8 @@ type Env struct {
 	Uploaded bool
 	// Built is as in site.Limits.
 	Built bool
+	// Egress says which addresses servers that policies ask may have besides private ones.
+	Egress *egress.Policy
 }
 
 // Parts is what a definition makes. Most have one of the two.

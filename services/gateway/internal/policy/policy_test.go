@@ -18,6 +18,7 @@ import (
 	"waybill.dev/services/gateway/internal/routefile"
 	"waybill.dev/shared/apikey"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/egress"
 	"waybill.dev/shared/problem"
 )
 
@@ -29,7 +30,7 @@ func export(kind string) string {
 	for word := range strings.SplitSeq(kind, "-") {
 		b.WriteString(strings.ToUpper(word[:1]) + word[1:])
 	}
-	return strings.Replace(b.String(), "MtlsAuth", "MTLSAuth", 1) + "Policy"
+	return strings.NewReplacer("MtlsAuth", "MTLSAuth", "JwtAuth", "JWTAuth").Replace(b.String()) + "Policy"
 }
 
 func definition(kind, options string) routefile.PolicyDef {
@@ -61,7 +62,7 @@ func operation() *routefile.Operation { return &routefile.Operation{ID: "op", Fi
 // made makes a policy of a definition, with the gateway's own registry.
 func made(t *testing.T, def routefile.PolicyDef) (*policy.Made, []string) {
 	t.Helper()
-	return registry(t).Make(&def, policy.Env{Account: "default"})
+	return registry(t).Make(&def, policy.Env{Account: "default", Egress: &egress.Policy{}})
 }
 
 func inbound(t *testing.T, kind, options string, op *routefile.Operation) route.Inbound {
@@ -96,7 +97,7 @@ func runtime(k keys) *route.Runtime {
 
 // request has a header of pairs.
 func request(header ...string) *route.Request {
-	r := &route.Request{Method: "GET", Path: "/x", Query: url.Values{}, Header: http.Header{}, Remote: "192.0.2.1", ID: "r1", Runtime: runtime(keys{})}
+	r := &route.Request{Method: "GET", Path: "/x", Query: route.Query{}, Header: http.Header{}, Remote: "192.0.2.1", ID: "r1", Runtime: runtime(keys{})}
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Add(header[i], header[i+1])
 	}
@@ -132,6 +133,13 @@ func TestFaults(t *testing.T) {
 		{"mtls-auth-inbound", `{}`, "handler/options/certIssuerDN must be there unless allowUnauthenticatedRequests is true"},
 		{"mtls-auth-inbound", `{"allowUnauthenticatedRequests":false,"forward":true}`, "handler/options/certIssuerDN must be there unless allowUnauthenticatedRequests is true"},
 		{"mtls-auth-inbound", `{"certIssuerDN":"CN=x","forward":"hunter2"}`, "handler/options/forward must be of type boolean"},
+		{"jwt-auth-inbound", `{}`, "handler/options/audience is required; handler/options/issuer is required"},
+		{"jwt-auth-inbound", `{"issuer":"hunter2","audience":"a","jwksUrl":"ftp://hunter2"}`, "handler/options/issuer must be an absolute http or https URL; handler/options/jwksUrl must be an http or https URL"},
+		{"jwt-auth-inbound", `{"issuer":"https://id.example.com?hunter2","audience":[]}`, "handler/options/audience must have 1 element or more"},
+		{"jwt-auth-inbound", `{"issuer":"https://id.example.com?hunter2","audience":"a"}`, "handler/options/issuer must not have a query"},
+		{"jwt-auth-inbound", `{"issuer":"https://169.254.169.254","audience":"a"}`, "handler/options/issuer has an address that is not allowed"},
+		{"jwt-auth-inbound", `{"issuer":"https://id.example.com","audience":"a","algorithms":["HS256"],"clockSkewSeconds":301}`, `handler/options/algorithms/0 must be one of "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"; handler/options/clockSkewSeconds must be 300 or less`},
+		{"jwt-auth-inbound", `{"issuer":"https://id.example.com","audience":"a","claimsToHeaders":{"sub":"X-Waybill-Account","a":"Host"}}`, "handler/options/claimsToHeaders/a belongs to the connection; handler/options/claimsToHeaders/sub is the gateway's own: it says who calls"},
 		{"set-headers-inbound", `{"headers":[{"name":"client_cert","value":"hunter2"}]}`, "handler/options/headers/0/name is the gateway's own: it says who calls"},
 		{"set-headers-inbound", `{"headers":[{"name":"Client-Cert-Subject","value":"hunter2"}]}`, "handler/options/headers/0/name is the gateway's own: it says who calls"},
 		{"api-key-inbound", `{"allowUnauthenticatedRequests":true,"scopes":["admin"]}`, "handler/options/scopes can't be required when callers need no key"},
@@ -359,17 +367,42 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// Policies touch the parameters that they name, in whatever spelling, and no byte of the others.
 func TestQuery(t *testing.T) {
 	t.Parallel()
-	r := request()
-	r.Query = url.Values{"a": {"1", "2"}, "b": {"1"}, "c": {"1"}}
-	status(t, inbound(t, "set-query-params-inbound", `{"params":[{"name":"a","value":"9"},{"name":"b","value":"9","overwrite":false},{"name":"d","value":""}]}`, operation()), r)
-	status(t, inbound(t, "remove-query-params-inbound", `{"params":["c"]}`, operation()), r)
-	if diff := cmp.Diff(url.Values{"a": {"9"}, "b": {"1"}, "d": {""}}, r.Query); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+	set := inbound(t, "set-query-params-inbound", `{"params":[{"name":"a","value":"9 ü&"},{"name":"b","value":"9","overwrite":false},{"name":"d","value":""}]}`, operation())
+	remove := inbound(t, "remove-query-params-inbound", `{"params":["c","x y"]}`, operation())
+	for _, row := range []struct{ name, query, set, removed string }{
+		{"nothing", "", "a=9%20%C3%BC%26&b=9&d=", ""},
+		{"an order of its own", "?z=1&a=2&p;q&e=%zz&f", "?z=1&a=9%20%C3%BC%26&p;q&e=%zz&f&b=9&d=", "?z=1&a=2&p;q&e=%zz&f"},
+		{"several of a name", "?a=1&b=%20&A=+&%61=2&c=1&&d=x&", "?a=9%20%C3%BC%26&b=%20&A=+&c=1&&d=&", "?a=1&b=%20&A=+&%61=2&&d=x&"},
+		{"other spellings", "?%63=1&x+y=2&x%20y&x=y&cc=1&c", "?%63=1&x+y=2&x%20y&x=y&cc=1&c&a=9%20%C3%BC%26&b=9&d=", "?x=y&cc=1"},
+		{"a question mark", "?", "?a=9%20%C3%BC%26&b=9&d=", "?"},
+		{"nothing but what is removed", "?c=%", "?c=%&a=9%20%C3%BC%26&b=9&d=", ""},
+	} {
+		u := &url.URL{RawQuery: strings.TrimPrefix(row.query, "?"), ForceQuery: row.query == "?"}
+		r := request()
+		r.Query = route.ParseQuery(u)
+		status(t, set, r)
+		if got, want := r.Query.Search(), "?"+strings.TrimPrefix(row.set, "?"); got != want {
+			t.Errorf("%s: set to %s, not %s", row.name, got, want)
+		}
+		r.Query = route.ParseQuery(u)
+		status(t, remove, r)
+		if got := r.Query.Search(); got != row.removed {
+			t.Errorf("%s: %s is left, not %s", row.name, got, row.removed)
+		}
 	}
-	if bare := new(route.Request); status(t, inbound(t, "set-query-params-inbound", `{"params":[{"name":"a","value":"9"}]}`, operation()), bare) != 200 || bare.Query.Get("a") != "9" {
+	if bare := new(route.Request); status(t, set, bare) != 200 || bare.Query.Get("a") != "9 ü&" {
 		t.Error("a request without a query is not served")
+	}
+	// A back end that takes a semicolon for & would still see the parameter.
+	for _, query := range []string{"x=1;c=2", "x=1;%63", "c;x"} {
+		r := request()
+		r.Query = route.ParseQuery(&url.URL{RawQuery: query})
+		if got := status(t, remove, r); query != "c;x" && got != 400 {
+			t.Errorf("%s: %d", query, got)
+		}
 	}
 }
 

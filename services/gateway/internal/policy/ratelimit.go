@@ -34,7 +34,7 @@ func rateLimitPolicy() Policy {
 			"properties": {
 				"rateLimitBy": {
 					"type": "string", "enum": ["ip", "user", "all"],
-					"description": "What is counted: ` + "`ip`" + `, the requests of each address (in IPv6, of each /64 network); ` + "`user`" + `, those of each key, of each client certificate where there is no key, and of each address as long as neither is known; ` + "`all`" + `, all requests together."
+					"description": "What is counted: ` + "`ip`" + `, the requests of each address (in IPv6, of each /64 network); ` + "`user`" + `, those of each key, of each client certificate or subject of an access token where there is no key, and of each address as long as none of them is known; ` + "`all`" + `, all requests together."
 				},
 				"requestsAllowed": {
 					"type": "integer", "minimum": 1, "maximum": 1000000000,
@@ -94,6 +94,8 @@ func byPrincipal(r *route.Request) string {
 	switch {
 	case r.Principal == nil && r.Certificate != nil:
 		return "cert " + r.Certificate.Subject
+	case r.Principal == nil && r.Identity != nil && r.Identity.Subject != "":
+		return "token " + r.Identity.Issuer + " " + r.Identity.Subject
 	case r.Principal == nil:
 		return byAddress(r)
 	}

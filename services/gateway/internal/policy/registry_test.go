@@ -69,7 +69,7 @@ func TestRegistryIsInOrder(t *testing.T) {
 			}
 		}
 	}
-	if !slices.IsSorted(names) || len(names) != 14 {
+	if !slices.IsSorted(names) || len(names) != 15 {
 		t.Errorf("the policies %v", names)
 	}
 }

@@ -3,15 +3,12 @@ package policy
 import (
 	"cmp"
 	"context"
-	"mime"
 	"net/http"
-	"strings"
 
 	"waybill.dev/services/gateway/internal/jsonschema"
 	"waybill.dev/services/gateway/internal/route"
 	"waybill.dev/services/gateway/internal/routefile"
 	"waybill.dev/shared/domain"
-	"waybill.dev/shared/input"
 	"waybill.dev/shared/problem"
 )
 
@@ -29,14 +26,14 @@ type validation struct {
 	name      string // of the policy
 	operation string
 	body      mode
-	media     string // what Content-Type says of a body; empty: none is documented
+	media     []media // the forms of a body; none: no body is documented
 	required  bool
-	schema    *jsonschema.Schema // of the body; nil: anything will do
 	groups    []group
 }
 
 // group is the parameters of one place.
 type group struct {
+	in         string
 	mode       mode
 	parameters []parameter
 }
@@ -54,7 +51,9 @@ func validationPolicy() Policy {
 	return Policy{
 		Name: "request-validation-inbound", Export: "RequestValidationInboundPolicy",
 		About: "Holds requests to what the operation says of them in its OpenAPI document. A request that does not match gets 400, with every fault at once, " +
-			"at most 100. A body is refused if its schema takes more than about 50 ms for each MiB of it (nested choices). " +
+			"at most 100. JSON, text and the fields of forms, with files or without, are checked; a body of another media type passes if the document has the type, " +
+			"and `waybill routes check` names it. A body that is checked is at most 1 MiB long. Values are read in the style that the document gives them. Cookies are checked as headers are. " +
+			"A body is refused if its schema takes more than about 50 ms for each MiB of it (nested choices). " +
 			"A schema may use `$dynamicRef` only where no schema below has an `$id` of its own.",
 		Options: `{
 			"type": "object", "additionalProperties": false,
@@ -80,20 +79,34 @@ func (m *modes) validation(name string, op *routefile.Operation) (route.Inbound,
 	for _, place := range []struct {
 		in   string
 		mode mode
-	}{{"path", m.Path}, {"query", m.Query}, {"header", m.Header}} {
+	}{{"path", m.Path}, {"query", m.Query}, {"header", m.Header}, {"cookie", m.Header}} {
+		if place.mode == ignore {
+			continue
+		}
 		parameters, found := readParameters(op, place.in)
 		faults = append(faults, found...)
-		v.groups = append(v.groups, group{cmp.Or(place.mode, reject), parameters})
+		v.groups = append(v.groups, group{place.in, cmp.Or(place.mode, reject), parameters})
 	}
-	if op.Body != nil {
-		v.media, v.required = op.Body.MediaType, op.Body.Required
-		schema, err := compile(op, op.Body.Pointer, nil)
-		if err != nil {
-			faults = append(faults, Fault{Detail: "can't be used here: the body's schema is faulty"})
-		}
-		v.schema = schema
+	bodies, found := readMedia(op)
+	v.media, v.required = bodies, op.BodyRequired
+	if v.body != ignore {
+		faults = append(faults, found...)
+	}
+	for i := range faults {
+		faults[i].Detail += "; a route without the policy, or with none for this place, passes it unchecked"
 	}
 	return v, faults
+}
+
+// Notes says which bodies pass unchecked.
+func (v *validation) Notes() []string {
+	var notes []string
+	for i := range v.media {
+		if what := v.media[i].unchecked(); what != "" && v.body != ignore {
+			notes = append(notes, "policy "+v.name+": "+what+" pass unchecked")
+		}
+	}
+	return notes
 }
 
 // compile returns the schema at a pointer, else the one that stands for itself; nil: there
@@ -122,9 +135,17 @@ func (v *validation) In(ctx context.Context, r *route.Request) (*route.Response,
 	for _, g := range v.groups {
 		take(g.mode, func() []problem.Fault { return g.check(ctx, r) })
 	}
-	wrongMedia := v.media != "" && v.body != ignore && !v.fits(r)
-	if !wrongMedia {
-		take(v.body, func() []problem.Fault { return v.checkBody(ctx, r.Body) })
+	wrongMedia := false
+	if len(v.media) > 0 && v.body != ignore {
+		of, kind, params := v.chosen(r)
+		empty := isEmpty(r)
+		wrongMedia = of == nil && !empty
+		switch {
+		case empty && v.required:
+			take(v.body, func() []problem.Fault { return []problem.Fault{{Detail: "is required"}} })
+		case !empty && !wrongMedia:
+			take(v.body, func() []problem.Fault { return of.check(ctx, r.Body, kind, params) })
+		}
 	}
 	if len(told)+len(noted) > 0 || wrongMedia {
 		if len(told) == 0 && (!wrongMedia || v.body != reject) {
@@ -136,63 +157,32 @@ func (v *validation) In(ctx context.Context, r *route.Request) (*route.Response,
 	}
 	switch {
 	case wrongMedia && v.body == reject:
-		return nil, problem.New(problem.UnsupportedMediaType, "The body must be "+v.media+" in UTF-8.")
+		return nil, problem.New(problem.UnsupportedMediaType, "The body must be "+v.documented()+".")
 	case len(told) > 0:
 		return nil, problem.Invalid(told...)
 	}
 	return nil, nil
 }
 
-// fits tells whether the body is JSON as far as its headers tell. One of which they tell
-// nothing is taken for JSON.
-func (v *validation) fits(r *route.Request) bool {
-	if len(r.Body) == 0 {
-		return true
-	}
-	for _, encoding := range r.Header.Values("Content-Encoding") {
-		if encoding != "" && !strings.EqualFold(encoding, "identity") {
-			return false
-		}
-	}
-	types := r.Header.Values("Content-Type")
-	if len(types) == 0 || len(types) == 1 && types[0] == "" {
-		return true
-	}
-	media, params, err := mime.ParseMediaType(types[0])
-	charset, given := params["charset"]
-	if err != nil || len(types) > 1 || given && !strings.EqualFold(charset, "utf-8") {
-		return false
-	}
-	return media == "application/json" || strings.EqualFold(media, v.media) || strings.HasSuffix(media, "+json")
-}
-
-func (v *validation) checkBody(ctx context.Context, body []byte) []problem.Fault {
-	if v.media == "" {
-		return nil
-	}
-	if len(body) == 0 {
-		if v.required {
-			return []problem.Fault{{Detail: "is required"}}
-		}
-		return nil
-	}
-	if v.schema == nil {
-		return input.Check(ctx, body, "body")
-	}
-	var faults []problem.Fault
-	for _, violation := range v.schema.Validate(ctx, body) {
-		faults = append(faults, problem.Fault{Pointer: violation.Pointer, Detail: violation.Detail})
-	}
-	return faults
-}
-
 func (g group) check(ctx context.Context, r *route.Request) []problem.Fault {
 	var faults []problem.Fault
-	for _, p := range g.parameters {
-		for _, detail := range p.check(ctx, r) {
-			fault := problem.Fault{Parameter: p.name, Detail: detail}
-			if p.in == "header" {
-				fault = problem.Fault{Header: http.CanonicalHeaderKey(p.name), Detail: detail}
+	var pairs []routefile.Pair
+	switch {
+	case len(g.parameters) == 0:
+	case g.in == "query":
+		pairs = routefile.Pairs(r.Query.Raw())
+	case g.in == "cookie":
+		pairs = cookies(r)
+	}
+	for i := range g.parameters {
+		p := &g.parameters[i]
+		for _, detail := range p.check(ctx, r, pairs) {
+			fault := problem.Fault{Parameter: p.Name, Detail: detail}
+			switch p.In {
+			case "header":
+				fault = problem.Fault{Header: http.CanonicalHeaderKey(p.Name), Detail: detail}
+			case "cookie":
+				fault = problem.Fault{Header: "Cookie", Detail: p.Name + ": " + detail}
 			}
 			faults = append(faults, fault)
 		}

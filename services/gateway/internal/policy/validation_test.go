@@ -56,7 +56,7 @@ func documented(t *testing.T) *routefile.Operation {
 			{Name: "x-count", In: "header", Required: true, Pointer: at("Count"), Style: "simple"},
 			{Name: "accept", In: "header", Required: true, Pointer: at("Count"), Style: "simple"},
 		},
-		Body: &routefile.Body{Required: true, Pointer: at("Order"), MediaType: "application/json"},
+		Media: []routefile.Media{{Type: "application/json", Pointer: at("Order")}}, BodyRequired: true,
 	}
 }
 
@@ -64,7 +64,7 @@ func documented(t *testing.T) *routefile.Operation {
 func order(query string) *route.Request {
 	r := request("X-Count", "3", "Content-Type", "application/json")
 	r.Params = map[string]string{"id": "7", "name": "42"}
-	r.Query, _ = url.ParseQuery("limit=5&deep[x]=1&" + query)
+	r.Query = route.ParseQuery(&url.URL{RawQuery: "limit=5&deep[x]=1&" + query})
 	r.Body = []byte(`{"item":"pen","count":2}`)
 	return r
 }
@@ -112,7 +112,7 @@ func TestValidation(t *testing.T) {
 		{"a parameter in JSON that is none", order("json={x"), []string{"json The value is not valid JSON, from byte 1 on."}},
 		{"all at once", change(func(r *route.Request) {
 			r.Params["id"] = "x"
-			r.Query = url.Values{}
+			r.Query = route.Query{}
 			r.Header.Del("X-Count")
 			r.Body = []byte(`{"count":0,"cuont":1}`)
 		}), []string{
@@ -144,7 +144,7 @@ func TestValidationModes(t *testing.T) {
 	bad := func() *route.Request {
 		r := order("limit=hunter2")
 		r.Runtime = logging
-		r.Query.Set("limit", "hunter2")
+		setQuery(r, "limit=hunter2&deep[x]=1")
 		r.Params["id"] = "hunter2"
 		r.Header.Set("X-Count", "hunter2")
 		r.Body = []byte(`{"hunter2":"hunter2","item":"pen"}`)
@@ -189,13 +189,13 @@ func TestValidationOfWhatIsNotDocumented(t *testing.T) {
 		t.Error(got)
 	}
 	op := documented(t)
-	op.Body.Pointer = ""
+	op.Media[0].Pointer = ""
 	in = inbound(t, "request-validation-inbound", ``, op)
 	if got := faults(t, in, r); !cmp.Equal(got, []string{"The body is not valid JSON, from byte 1 on."}) {
 		t.Errorf("a body without a schema: %q", got)
 	}
 	op = documented(t)
-	op.Parameters[0].Pointer, op.Body.Pointer = "/nowhere", "/nowhere"
+	op.Parameters[0].Pointer, op.Media[0].Pointer = "/nowhere", "/nowhere"
 	it, _ := made(t, definition("request-validation-inbound", `{}`))
 	_, said := it.Inbound(op)
 	if len(said) == 0 || !strings.Contains(said[0], "can't be used here") {

@@ -3,6 +3,7 @@ package ratelimit
 
 import (
 	"container/list"
+	"crypto/sha256"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,8 +12,12 @@ import (
 // maxCallers is how many counts a Pool holds that was given no bound.
 const maxCallers = 65_536
 
-// BytesOfCount is about what one count takes in memory, with the name of its caller.
-const BytesOfCount = 256
+const (
+	// BytesOfCount is about what one count takes in memory, with the name of its caller.
+	BytesOfCount = 256
+	// maxName is from how many bytes on a name is kept as its hash: subjects of tokens may have thousands.
+	maxName = 64
+)
 
 // Limit is what a policy allows each caller. Policies that are equal in all of this share a
 // count; one that is changed begins anew.
@@ -22,23 +27,12 @@ type Limit struct {
 	Window  time.Duration
 }
 
-// Bound is how many counts several pools hold together.
-type Bound struct {
-	most int64
-	used atomic.Int64
-}
-
-// NewBound returns a bound of so many counts.
-func NewBound(most int64) *Bound { return &Bound{most: most} }
-
-// Used returns how many counts there are.
-func (b *Bound) Used() int64 { return b.used.Load() }
-
 // Pool holds counts, of which those of callers who have called least recently give way. It may be
 // used by several goroutines.
 type Pool struct {
 	most  int
 	bound *Bound // nil: none besides
+	held  atomic.Int64
 
 	mu     sync.Mutex
 	counts map[key]*list.Element
@@ -59,7 +53,7 @@ type count struct {
 }
 
 // NewPool returns an empty pool for at most so many counts; 0: 65,536. When the counts of all pools reach the
-// bound, a pool replaces a count of its own by each new one, but may always have one. A nil bound is none.
+// bound, a new one takes the place of one in a pool that has more than its part. A nil bound is none.
 func NewPool(most int, bound *Bound) *Pool {
 	if most == 0 {
 		most = maxCallers
@@ -80,10 +74,19 @@ type Counters struct {
 // Take counts one request of a caller. It returns how long the caller has to wait; 0: it
 // may go on. When a window has ended, the caller's next request begins a new one.
 func (c Counters) Take(l Limit, caller string) time.Duration {
-	now := time.Now()
+	if len(caller) > maxName {
+		sum := sha256.Sum256([]byte(caller))
+		caller = string(sum[:])
+	}
+	k, now := key{c.owner, l, caller}, time.Now()
 	c.pool.mu.Lock()
 	defer c.pool.mu.Unlock()
-	n := c.pool.of(key{c.owner, l, caller}, now)
+	if c.pool.counts[k] == nil && c.pool.bound.full() && !c.pool.bound.enough(c.pool) {
+		c.pool.mu.Unlock() // two pools could wait for each other
+		c.pool.bound.free()
+		c.pool.mu.Lock()
+	}
+	n := c.pool.of(k, now)
 	if since := now.Sub(n.begun); since >= l.Window || since < 0 {
 		n.begun, n.used = now, 0
 	}
@@ -100,15 +103,19 @@ func (p *Pool) of(k key, now time.Time) *count {
 		p.recent.MoveToFront(element)
 		return element.Value.(*count) //nolint:errcheck // the list holds nothing else
 	}
-	if p.recent.Len() > 0 && (p.recent.Len() >= p.most || p.bound.full()) {
-		last := p.recent.Remove(p.recent.Back()).(*count) //nolint:errcheck // likewise
-		delete(p.counts, last.key)
-	} else if p.bound != nil {
-		p.bound.used.Add(1)
-	}
+	replaces := p.recent.Len() > 0 && (p.recent.Len() >= p.most || p.bound.full() && p.bound.enough(p))
 	n := &count{key: k, begun: now}
 	p.counts[k] = p.recent.PushFront(n)
+	p.bound.add(p)
+	if replaces {
+		p.forget()
+	}
 	return n
 }
 
-func (b *Bound) full() bool { return b != nil && b.used.Load() >= b.most }
+// forget lets go of the count used least recently. p.mu is held.
+func (p *Pool) forget() {
+	last := p.recent.Remove(p.recent.Back()).(*count) //nolint:errcheck // the list holds nothing else
+	delete(p.counts, last.key)
+	p.bound.remove(p)
+}

@@ -147,10 +147,12 @@ func (d *deployment) swap(ctx context.Context, m *making) error {
 	d.table.Store(t)
 	d.used.Store(time.Now().UnixNano())
 	t.runtime.Upstreams.Keep(compiled.Upstreams())
-	if before != nil {
+	if before == nil {
+		r.loaded[d] = struct{}{}
+		d.share.loaded++
+	} else {
 		before.use.leave()
 	}
-	r.loaded[d] = struct{}{}
 	m.table = t
 	return nil
 }

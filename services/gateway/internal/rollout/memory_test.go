@@ -45,10 +45,7 @@ func TestMemoryOfTables(t *testing.T) {
 	t.Cleanup(back.Close)
 	const memory = 64 << 20 // 6.4 MiB an account
 	r := newRig(t, storetest.SQLite(), func(o *rollout.Options) { o.TableMemory = memory }).run()
-	writing, _ := r.db.Handles()
-	if _, err := writing.ExecContext(t.Context(), "INSERT INTO accounts (id, name, created_at) VALUES ('acme', 'acme', $1)", r.db.Moment(r.db.Now())); err != nil {
-		t.Fatal(err)
-	}
+	r.account("acme")
 	other := deployed(t, "other", static("/", "other"))
 	first, second := large(t, "acme", "first", 5, forward("/back", back.URL)), large(t, "acme", "second", 5)
 	for _, d := range []deploymentstest.Deployed{other, first, second} {

@@ -86,7 +86,7 @@ type Options struct {
 	// account may take a tenth of it.
 	TableMemory int64
 	// Tables is how many deployments have their table in memory; 0: DefaultTables. Beyond
-	// that, the one that was used least recently goes.
+	// that, one goes of the account that has most, the one that was used least recently.
 	Tables int
 	// InFlight is how many requests of one deployment are served at a time; 0: DefaultInFlight.
 	InFlight int64
@@ -141,7 +141,7 @@ func New(o Options) *Rollout {
 	return r
 }
 
-// Ready tells whether it is known what is to be served.
+// Ready reports whether it is known what is to be served.
 func (r *Rollout) Ready() bool { return r.byName.Load() != nil && r.byHost.Load() != nil }
 
 // Nudge has changes looked for at once.
@@ -200,9 +200,8 @@ func (r *Rollout) close() {
 	r.mu.Lock()
 	r.closed = true
 	for d := range r.loaded {
-		d.drop()
+		r.unload(d)
 	}
-	clear(r.loaded)
 	r.mu.Unlock()
 	r.making.Wait()
 }

@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"math"
 	"sync/atomic"
 
@@ -22,6 +23,7 @@ type share struct {
 	making chan struct{} // one for the table that is being made
 	counts *ratelimit.Pool
 	used   atomic.Int64 // by its tables, in bytes
+	loaded int          // deployments that have a table; Rollout.mu is held
 }
 
 // share returns the share of an account, and makes it for the first deployment. r.mu is held.
@@ -69,42 +71,58 @@ func (u *use) leave() {
 func (u *use) idle() bool { return u.holders.Load() == 1 }
 
 // fits makes room for the next table of a deployment, which has so many bytes, and reports whether there is room. It lets
-// go of tables without requests, those used least recently first: tables of the same account until the account's share
-// is enough, then tables of all. before is the table that is replaced; nil: there is none. r.mu is held.
+// go of tables: of the same account until the account's share of memory is enough, then of the account that has most.
+// before is the table that is replaced; nil: there is none. r.mu is held.
 func (r *Rollout) fits(of *deployment, before *table, bytes int64) bool {
-	share, tables := ShareOf(r.options.TableMemory), r.options.Tables
-	if before != nil {
-		tables++
-		if before.use.idle() {
-			bytes -= before.use.bytes
-		}
+	if before != nil && before.use.idle() {
+		bytes -= before.use.bytes
 	}
-	for of.share.used.Load()+bytes > share {
-		if !r.evict(func(d *deployment) bool { return d != of && d.share == of.share }) {
+	memory := func(s *share) int64 { return s.used.Load() + of.plus(s, bytes) }
+	idle := func(d *deployment) bool { return d != of && d.table.Load().use.idle() }
+	for of.share.used.Load()+bytes > ShareOf(r.options.TableMemory) {
+		if !r.evict(memory, func(d *deployment) bool { return d.share == of.share && idle(d) }) {
 			return false
 		}
 	}
-	for len(r.loaded) >= tables || r.used.Load()+bytes > r.options.TableMemory {
-		if !r.evict(func(d *deployment) bool { return d != of }) {
+	for r.used.Load()+bytes > r.options.TableMemory {
+		if !r.evict(memory, idle) {
 			return false
 		}
+	}
+	// Tables that are busy keep no place among so many: their memory is counted until they end.
+	for before == nil && len(r.loaded) >= r.options.Tables {
+		r.evict(func(s *share) int64 { return int64(s.loaded) + of.plus(s, 1) }, func(*deployment) bool { return true })
 	}
 	return true
 }
 
-// evict lets go of one table without requests: of those that some selects, the one used least recently. It reports
-// whether there was one.
-func (r *Rollout) evict(some func(*deployment) bool) bool {
-	var oldest *deployment
+// plus returns what the next table of a deployment adds to a share.
+func (d *deployment) plus(s *share, next int64) int64 {
+	if s == d.share {
+		return next
+	}
+	return 0
+}
+
+// evict lets go of one table of those that some selects: of the account that has most, the one used least recently. It
+// reports whether there was one.
+func (r *Rollout) evict(has func(*share) int64, some func(*deployment) bool) bool {
+	var first *deployment
 	for d := range r.loaded {
-		if some(d) && d.table.Load().use.idle() && (oldest == nil || d.used.Load() < oldest.used.Load()) {
-			oldest = d
+		if some(d) && (first == nil || cmp.Or(cmp.Compare(has(first.share), has(d.share)), cmp.Compare(d.used.Load(), first.used.Load())) < 0) {
+			first = d
 		}
 	}
-	if oldest == nil {
+	if first == nil {
 		return false
 	}
-	delete(r.loaded, oldest)
-	oldest.drop()
+	r.unload(first)
 	return true
+}
+
+// unload lets go of the table of a deployment that has one. r.mu is held.
+func (r *Rollout) unload(d *deployment) {
+	delete(r.loaded, d)
+	d.share.loaded--
+	d.drop()
 }

@@ -20,7 +20,7 @@ const (
 	clearSite = "Clear-Site-Data"
 )
 
-// CheckUploaded tells whether an uploaded route may set name to value in an answer. A header that
+// CheckUploaded reports whether an uploaded route may set name to value in an answer. A header that
 // passes reaches no other host of the browser's. The errors read on after the name, and never have
 // the value.
 func CheckUploaded(name, value string) error {

@@ -6,9 +6,9 @@ import "strings"
 // undoes means to hide something, and each decoding is a walk over the whole path.
 const maxDecodings = 8
 
-// Climbs tells whether a segment of a path, escaped or not, is . or .. to anybody: to who
-// takes an escaped slash or a backslash for a slash, who leaves out what follows a semicolon,
-// or who decodes more than once. An escape that is none does not end the search: a lenient
+// Climbs reports whether a segment of a path, escaped or not, is . or .. to any server: to one that
+// takes an escaped slash or a backslash for a slash, that leaves out what follows a semicolon,
+// or that decodes more than once. An escape that is none does not end the search: a lenient
 // server leaves it as it is and decodes the others.
 func Climbs(path string) bool {
 	for range maxDecodings {

@@ -12,7 +12,7 @@ var (
 	errHeaderValue      = errors.New("is not a valid header value")
 )
 
-// CheckHeader tells whether a route's configuration may set name to value. The errors read
+// CheckHeader reports whether a route's configuration may set name to value. The errors read
 // on after the name, and never have the value.
 func CheckHeader(name, value string) error {
 	if name == "" || strings.ContainsFunc(name, notToken) {
@@ -27,7 +27,7 @@ func CheckHeader(name, value string) error {
 	return nil
 }
 
-// OfConnection tells whether a header, by its canonical name, is one of a single connection,
+// OfConnection reports whether a header, by its canonical name, is one of a single connection,
 // which is never passed on. Connection may name more of them.
 func OfConnection(name string) bool {
 	switch name {
@@ -52,13 +52,13 @@ const (
 	certificatePrefix = "client-cert-"
 )
 
-// SaysCaller tells whether a header is one of those, or would be one for a reader who takes
+// SaysCaller reports whether a header is one of those, or would be one for a reader who takes
 // other characters for a hyphen, as many do with the underscore.
 func SaysCaller(name string) bool {
 	return begins(name, callerPrefix) || begins(name, certificatePrefix) || len(name) == len(CertificateHeader) && begins(name, certificatePrefix[:len(CertificateHeader)])
 }
 
-// SaysIdentity tells whether a header is one by which other reverse proxies tell back ends who calls, in any spelling
+// SaysIdentity reports whether a header is one by which other reverse proxies tell back ends who calls, in any spelling
 // as SaysCaller. A back end may believe it. Proxy is the one that CGI makes HTTP_PROXY of.
 func SaysIdentity(name string) bool {
 	for _, prefix := range [...]string{"remote-", "x-remote-", "x-client-cert", "x-ssl-client-", "ssl-client-"} {

@@ -68,7 +68,7 @@ func (rt *Runtime) Begin(r *http.Request, seen edge.View, requestID, template st
 		return nil
 	}
 	record := &Record{
-		At: time.Now(), RequestID: requestID, Method: r.Method, Host: seen.Host, Path: r.URL.EscapedPath(), RoutePath: template,
+		At: time.Now(), RequestID: requestID, Method: r.Method, Host: seen.Host, Path: PathOf(r.URL), RoutePath: template,
 		Remote: seen.Address, room: maxEntryBytes, severity: domain.SeverityInfo,
 	}
 	if given := requestid.Given(r.Header); given != requestID {

@@ -9,7 +9,6 @@ import (
 	"crypto/tls"
 	"io"
 	"net/http"
-	"net/url"
 	"time"
 
 	"waybill.dev/shared/apikey"
@@ -33,7 +32,7 @@ type Request struct {
 	// Path is the escaped path that was called; for a call from inside the one that the
 	// arguments make.
 	Path  string
-	Query url.Values
+	Query Query
 	// Host and Scheme are those that the client used. Base is what links to paths of ours
 	// begin with; empty: they are paths alone.
 	Host, Scheme, Base string
@@ -70,12 +69,19 @@ type Request struct {
 	ID string
 	// Principal is who calls; nil until a policy has found out. A call from inside keeps it.
 	Principal *apikey.Principal
+	// Admitter is the policy that has found out who calls, for answers that go on for long; nil: none has.
+	Admitter Admitter
 	// TLS is the connection that the request came over, also in calls from inside; nil: it has
 	// no TLS of ours.
 	TLS *tls.ConnectionState
 	// Certificate is the client's; nil until a policy has found it good. A call from inside
 	// keeps it.
 	Certificate *Certificate
+	// Identity is whom an access token of an issuer names; nil until a policy has found the token good. A call from
+	// inside keeps it.
+	Identity *Identity
+	// Tokens tells whose access tokens are taken besides keys; nil: nobody's.
+	Tokens Tokens
 	// Inside marks a call that an MCP server makes.
 	Inside bool
 	// Streams tells a handler that nothing after it needs the whole answer, which may be
@@ -91,7 +97,9 @@ type Request struct {
 // Response is the answer of a route.
 type Response struct {
 	Status int
-	Header http.Header // never nil
+	// Header is never nil. Its Content-Length counts in an answer to HEAD without a Body, where
+	// it is that of the answer to GET.
+	Header http.Header
 	Body   []byte
 	// Source, when not nil, is the body instead of Body. It is passed on as it comes: whoever
 	// has the response reads it to its end, or closes it. Any error of it but io.EOF means
@@ -124,7 +132,7 @@ type Inbound interface {
 	In(ctx context.Context, r *Request) (*Response, error)
 }
 
-// NeedsBody tells whether a policy or a handler needs the whole body, of the request or of
+// NeedsBody reports whether a policy or a handler needs the whole body, of the request or of
 // the answer. Those that don't say so by having a method NeedsBody that returns false.
 // Policies before the handler are then asked before the body is read, as long as no policy
 // before them needs it; after it they let an answer be passed on as it comes. A handler may
@@ -150,6 +158,6 @@ type Callable interface {
 	// Call runs the inbound policies, the handler and the outbound policies, within the
 	// route's deadline. What goes wrong is a response with a problem as its body.
 	Call(ctx context.Context, r *Request) *Response
-	// Permits tells whether the caller would get past every gate of the route.
+	// Permits reports whether the caller would get past every gate of the route.
 	Permits(principal *apikey.Principal) bool
 }

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"waybill.dev/services/gateway/internal/issuer"
 	"waybill.dev/services/gateway/internal/ratelimit"
 	"waybill.dev/services/gateway/internal/upstream"
 	"waybill.dev/shared/apikey"
@@ -22,6 +23,12 @@ type Authenticator interface {
 // connections and the same counts.
 type Runtime struct {
 	Authenticator Authenticator
+	// Tokens lets people in at MCP servers besides; nil: keys alone do.
+	Tokens Tokens
+	// Changes tell AI clients that follow resources; nil: nobody can be told.
+	Changes Changes
+	// Issuers have the keys of those whose access tokens routes take.
+	Issuers *issuer.Pool
 	// ClientCertificates judges those of callers; nil: none is good.
 	ClientCertificates ClientCertificates
 	RateLimits         ratelimit.Counters

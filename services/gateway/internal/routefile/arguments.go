@@ -22,7 +22,7 @@ import (
 type Call struct {
 	Path   string // escaped
 	Params map[string]string
-	Query  url.Values
+	Query  string // as URLs have it, without its ?
 	// Header has the parameters of headers and, with a body, its Content-Type.
 	Header http.Header
 	Body   []byte // nil: none
@@ -32,19 +32,19 @@ type Call struct {
 // request, in bytes of JSON: no server takes a request line or a header that is longer.
 const maxParameters = 64 << 10
 
-// Arguments checks arguments against Input's schema and makes a call of them. Empty
-// arguments are an empty object. Parameters that are not given have their defaults.
-// Input's failure is a violation of the whole. The body of the call is a part of args.
+// Arguments checks arguments against Input's schema and makes a call of them. No
+// arguments are an empty object, which is no body where the body may be left out. Parameters that are not given have their defaults.
+// Input's failure is a violation of the whole. The body of the call is a part of args, unless it is a form.
 func (o *Operation) Arguments(ctx context.Context, args jsontext.Value) (*Call, []jsonschema.Violation) {
 	in, err := o.arguments()
 	if err != nil {
 		return nil, []jsonschema.Violation{{Detail: err.Error()}}
 	}
-	given := len(bytes.TrimSpace(args)) > 0
-	if !given {
+	if len(bytes.TrimSpace(args)) == 0 {
 		args = jsontext.Value("{}")
 	}
-	if in.whole && !given && !o.Body.Required {
+	// Clients send an empty object where they have no arguments. It is no body, where one may be left out.
+	if in.whole && !o.Body.Required && isEmpty(args) {
 		return o.call(in, nil, nil)
 	}
 	if found := in.compiled.Validate(ctx, args); len(found) > 0 {
@@ -72,17 +72,33 @@ func (o *Operation) Arguments(ctx context.Context, args jsontext.Value) (*Call, 
 	return o.call(in, values, body)
 }
 
+func isEmpty(object jsontext.Value) bool {
+	for range jsonscan.Value(object).Members() {
+		return false
+	}
+	return jsonscan.Value(object).Kind() == '{'
+}
+
 func (o *Operation) hasParameter(name string) bool {
 	return slices.ContainsFunc(o.Parameters, func(p Parameter) bool { return p.Name == name })
 }
 
 // call writes parameters and body into a call.
 func (o *Operation) call(in *intake, args map[string]jsonscan.Value, body []byte) (*Call, []jsonschema.Violation) {
-	c := &Call{Params: make(map[string]string), Query: make(url.Values), Header: make(http.Header), Body: body}
-	if body != nil {
-		c.Header.Set("Content-Type", o.Body.MediaType)
-	}
+	c := &Call{Params: make(map[string]string), Header: make(http.Header), Body: body}
 	var found []jsonschema.Violation
+	if body != nil {
+		kind := o.Body.MediaType
+		if o.Body.Form != nil {
+			var fault string
+			if c.Body, kind, fault = o.Body.Form.encode(body); fault != "" {
+				found = append(found, jsonschema.Violation{Detail: fault})
+			}
+		}
+		c.Header.Set("Content-Type", kind)
+	}
+	var query []string
+	written := make(map[string]string) // the parameters of the path, escaped
 	for i := range o.Parameters {
 		p := &o.Parameters[i]
 		value := args[p.Name]
@@ -92,14 +108,22 @@ func (o *Operation) call(in *intake, args map[string]jsonscan.Value, body []byte
 		if value == nil || value.Kind() == 'n' && p.In != inPath {
 			continue
 		}
+		if p.In == inQuery {
+			query = p.query(query, value)
+			continue
+		}
 		if fault := c.set(p, value); fault != "" {
 			found = append(found, jsonschema.Violation{Pointer: input.Pointer(p.Name), Detail: fault})
+		}
+		if p.In == inPath {
+			written[p.Name] = p.join(value, url.PathEscape)
 		}
 	}
 	if len(found) > 0 {
 		return nil, found
 	}
-	c.Path = in.template.fill(c.Params)
+	c.Query = strings.Join(query, "&")
+	c.Path = in.template.fill(written)
 	// The last word has the one who reads such paths: what the values make of the path must
 	// be these values again, and nothing else.
 	read, ok := in.match(c.Path)
@@ -114,11 +138,11 @@ func (o *Operation) call(in *intake, args map[string]jsonscan.Value, body []byte
 	return c, nil
 }
 
-// set writes a value where its parameter is, and says what is wrong with it.
+// set writes a value into the path or a header, and says what is wrong with it.
 func (c *Call) set(p *Parameter, value jsonscan.Value) (fault string) {
+	text := p.join(value, plain)
 	switch p.In {
 	case inPath:
-		text := p.join(value)
 		if value.Kind() == 'n' || text == "" {
 			return "must not be empty: it is a part of the path"
 		}
@@ -130,13 +154,10 @@ func (c *Call) set(p *Parameter, value jsonscan.Value) (fault string) {
 		}
 		c.Params[p.Name] = text
 	case inHeader:
-		text := p.join(value)
 		if strings.ContainsFunc(text, unicode.IsControl) {
 			return "must not have control characters: it is a header"
 		}
 		c.Header.Set(p.Name, text)
-	default:
-		p.query(c.Query, value)
 	}
 	return ""
 }
@@ -158,12 +179,15 @@ func (o *Operation) Expand(ctx context.Context, params map[string]string) (*Call
 			args = append(args, ',')
 		}
 		name, err := jsontext.AppendQuote(nil, p.Name)
-		value := p.split(text)
-		if err != nil || !value.IsValid() {
-			found = append(found, jsonschema.Violation{Pointer: input.Pointer(p.Name), Detail: "is not valid text"})
+		readings, fault := p.ReadTexts(p.Shape(o.File), []string{text})
+		if err != nil || fault == "" && !readings[0].IsValid() {
+			fault = "is not valid text"
+		}
+		if fault != "" {
+			found = append(found, jsonschema.Violation{Pointer: input.Pointer(p.Name), Detail: fault})
 			continue
 		}
-		args = append(append(append(args, name...), ':'), value...)
+		args = append(append(append(args, name...), ':'), readings[0]...)
 	}
 	if known < len(params) {
 		found = append(found, jsonschema.Violation{Detail: "has a parameter that the path does not have"})

@@ -58,13 +58,13 @@ func (s *source) names() {
 // arguments notes why a tool or a prompt can't be called. Whether another operation is one
 // is for the MCP server to say that names it.
 func (s *source) arguments() {
-	if s.MCP == nil || s.MCP.Type == Resource {
+	if s.MCP == nil || s.MCP.Type == Resource || !s.MCP.Enabled {
 		return
 	}
 	if slices.ContainsFunc(s.loader.faults, func(f Fault) bool { return f.File == s.file && f.Operation == s.operation }) {
 		return // it would say some of it again
 	}
 	if _, err := s.Input(); err != nil {
-		s.fault(s.route.Pointer()+"/mcp", "%s", err)
+		s.fault(s.route.Pointer()+"/mcp", "%s; with enabled false it is left out for AI clients", err)
 	}
 }

@@ -78,8 +78,10 @@ func (d *document) item(n *jsontree.Node) *jsontree.Node {
 	return target
 }
 
-// explicitIDs notes every operationId, routed or not: what is generated must not collide.
+// explicitIDs notes every operationId, routed or not: what is generated must not collide. Two routes
+// must not have the same; what is documentation alone may.
 func (d *document) explicitIDs(paths *jsontree.Node) {
+	routed := make(map[string]bool)
 	for path, item := range paths.Members() {
 		for name, operation := range d.item(item).Members() {
 			if !slices.Contains(methods(), name) {
@@ -90,13 +92,15 @@ func (d *document) explicitIDs(paths *jsontree.Node) {
 				continue
 			}
 			label := strings.ToUpper(name) + " " + path
-			if other, taken := d.ids[id]; taken {
+			isRouted := operation.Member(routeMember) != nil
+			if other, taken := d.ids[id]; taken && isRouted && routed[id] {
 				p := d.place
 				p.operation = id
 				p.fault(operation.Pointer()+"/operationId", "%s and %s have the same operationId", other, label)
 				continue
 			}
 			d.ids[id] = label
+			routed[id] = routed[id] || isRouted
 		}
 	}
 }
@@ -111,13 +115,20 @@ func (d *document) path(path string, n *jsontree.Node) {
 		d.fault(n.Pointer(), "must be an object")
 		return
 	}
-	var found []string
-	for name := range item.Members() {
-		if slices.Contains(methods(), name) {
-			found = append(found, strings.ToUpper(name))
+	var found, routed []string
+	for name, operation := range item.Members() {
+		if !slices.Contains(methods(), name) {
+			continue
+		}
+		found = append(found, strings.ToUpper(name))
+		if operation.Kind() != '{' || operation.Member(routeMember) != nil {
+			routed = append(routed, name)
 		}
 	}
 	mode := d.mode(item.Member(pathMember))
+	if len(routed) == 0 {
+		return // it is documentation
+	}
 	template, err := parseTemplate(mode, path)
 	if err == nil {
 		err = template.within(d.loader.budget)

@@ -80,9 +80,9 @@ func use(t *testing.T, o *routefile.Operation) {
 	if !o.Handler.Options.IsValid() {
 		t.Errorf("options of %s are %s", o.ID, o.Handler.Options)
 	}
-	if o.Output != "" {
-		if _, err := o.File.Schemas.Bundle(o.Output); err != nil {
-			t.Errorf("%s: %v", o.Output, err)
+	for _, output := range o.Outputs {
+		if _, err := o.File.Schemas.Bundle(output, jsonschema.Answers); err != nil {
+			t.Errorf("%s: %v", output, err)
 		}
 	}
 	schema, err := o.Input()

@@ -122,7 +122,7 @@ const (
 	VariableBuild       = ownPrefix + "BUILD_ID"
 )
 
-// IsOwn tells whether a variable is one of Waybill's own, in any spelling: on some systems the
+// IsOwn reports whether a variable is one of Waybill's own, in any spelling: on some systems the
 // case of a name does not matter.
 func IsOwn(name string) bool {
 	return len(name) >= len(ownPrefix) && strings.EqualFold(name[:len(ownPrefix)], ownPrefix)

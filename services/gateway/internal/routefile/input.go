@@ -3,7 +3,7 @@ package routefile
 import (
 	"errors"
 	"fmt"
-	"slices"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -52,9 +52,9 @@ func (o *Operation) readInput() (*intake, error) {
 	in := &intake{template: t, whole: o.Body != nil && len(o.Parameters) == 0 && o.File.Schemas.IsObject(o.Body.Pointer)}
 	switch {
 	case in.whole:
-		in.schema, err = o.File.Schemas.BundleObject(o.Body.Pointer)
+		in.schema, err = o.File.Schemas.BundleObject(o.Body.Pointer, jsonschema.Arguments)
 	case o.Body == nil && len(o.Parameters) == 0:
-		in.schema = jsontext.Value(`{"type":"object","properties":{}}`)
+		in.schema = jsontext.Value(`{"type":"object","properties":{},"additionalProperties":false}`)
 	default:
 		in.schema, err = o.File.Schemas.Object(o.properties())
 	}
@@ -77,35 +77,34 @@ func (o *Operation) readInput() (*intake, error) {
 
 // checkArguments says why a request can't be told in arguments.
 func (o *Operation) checkArguments(t template) error {
-	if o.otherBody {
-		return errors.New("it needs a body that is not JSON, but arguments are JSON")
+	var found []string
+	if o.unsent != "" && (o.BodyRequired || o.upload) {
+		found = append(found, o.unsent)
 	}
 	if t.unnamed() {
-		return errors.New("its path has a part without a name, but arguments have names")
+		found = append(found, "its path has a part without a name, but arguments have names")
 	}
 	names := make(map[string]string)
 	for _, p := range o.Parameters {
 		if p.Name == bodyArgument && o.Body != nil {
-			return fmt.Errorf("the %s parameter body and the request's body would be one argument", p.In)
+			found = append(found, "the "+p.In+" parameter body and the request's body would be one argument")
 		}
 		if other, taken := names[p.Name]; taken {
-			return fmt.Errorf("the parameter %s is in %s and in %s, and would be one argument", p.Name, other, p.In)
+			found = append(found, "the parameter "+p.Name+" is in "+other+" and in "+p.In+", and would be one argument")
 		}
 		names[p.Name] = p.In
-		if !slices.Contains(styles(p.In), p.Style) {
-			return fmt.Errorf("the parameter %s has the style %s, which this gateway does not write", p.Name, p.Style)
+		if why := p.Unread(); why != "" {
+			found = append(found, "the parameter "+p.Name+" "+why)
 		}
+	}
+	if len(found) > 0 {
+		return errors.New(strings.Join(found, "; "))
 	}
 	return nil
 }
 
-// styles are those that arguments can be written in.
-func styles(in string) []string {
-	if in == inQuery {
-		return []string{"form", "spaceDelimited", "pipeDelimited", "deepObject", styleJSON}
-	}
-	return []string{"simple", styleJSON}
-}
+// Unsent says why AI clients call the operation without its body; empty: they don't.
+func (o *Operation) Unsent() string { return o.unsent }
 
 func (o *Operation) properties() []jsonschema.Property {
 	var properties []jsonschema.Property

@@ -78,6 +78,11 @@ func (p place) fault(pointer, format string, args ...any) {
 	p.loader.faults = append(p.loader.faults, Fault{p.file, p.operation, pointer, fmt.Sprintf(format, args...)})
 }
 
+// refuse notes why an operation can't be served as the document describes it.
+func (s *source) refuse(pointer, format string, args ...any) {
+	s.fault(pointer, "%s; without "+routeMember+" the operation is left out", fmt.Sprintf(format, args...))
+}
+
 // tree reads a file whole.
 func (p place) tree() *jsontree.Node {
 	raw, err := read(p.loader.dir, p.file)

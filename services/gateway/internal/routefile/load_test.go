@@ -137,8 +137,14 @@ func TestWhole(t *testing.T) {
 			{Name: "x-trace", In: "header", Required: true, Pointer: "/paths/~1things~1{id}/put/parameters/0/schema", Schema: []byte(`{"type":"string","default":"no"}`), Style: "simple", Default: []byte(`"no"`)},
 			{Name: "tags", In: "query", Pointer: "/paths/~1things~1{id}/put/parameters/1/schema", Schema: []byte(`{"type":"array"}`), Style: "pipeDelimited"},
 		},
-		Body:   &routefile.Body{Required: true, Pointer: "/components/requestBodies/thing/content/application~1json; charset=utf-8/schema", Schema: []byte(`{"$ref":"#/components/schemas/thing"}`), MediaType: "application/json", Description: "the thing"},
-		Output: "/paths/~1things~1{id}/put/responses/201/content/application~1json/schema",
+		Cookies: []routefile.Parameter{{Name: "session", In: "cookie", Schema: []byte("{}"), Style: "form", Explode: true}},
+		Media: []routefile.Media{
+			{Type: "text/plain"},
+			{Type: "application/problem+json", Pointer: "/components/requestBodies/thing/content/application~1problem+json/schema"},
+			{Type: "application/json", Pointer: "/components/requestBodies/thing/content/application~1json; charset=utf-8/schema"},
+		},
+		BodyRequired: true,
+		Body:         &routefile.Body{Required: true, Pointer: "/components/requestBodies/thing/content/application~1json; charset=utf-8/schema", Schema: []byte(`{"$ref":"#/components/schemas/thing"}`), MediaType: "application/json", Description: "the thing"},
 		Handler: routefile.HandlerDef{Module: "things", Export: "put", Options: []byte(
 			`{"url":"https://api.example.com/api.example.com","list":[{"key":"a \"secret\"\n"}],"$env(NAME)":"","n":1.50}`)},
 		Inbound: []string{"key", "limit"}, Outbound: []string{"headers"}, CORSPolicy: "pages",
@@ -177,6 +183,7 @@ func TestDefaults(t *testing.T) {
 		Path: "/a/b-{c}/", Mode: routefile.OpenAPI, Method: "POST", ID: "post-a-b-c", CORSPolicy: routefile.CORSNone,
 		Handler:    routefile.HandlerDef{Module: routefile.Runtime, Export: "staticHandler", Options: []byte(`{}`)},
 		Parameters: []routefile.Parameter{{Name: "c", In: "path", Required: true, Schema: []byte(`{"type":"string"}`), Style: "simple"}},
+		Media:      []routefile.Media{{Type: "text/plain"}},
 	}
 	if diff := cmp.Diff(want, o, cmpopts.IgnoreUnexported(routefile.Operation{}, routefile.Parameter{}), cmpopts.IgnoreFields(routefile.Operation{}, "File")); diff != "" {
 		t.Errorf("operation (-want +got):\n%s", diff)
@@ -214,5 +221,33 @@ func TestGeneratedIDs(t *testing.T) {
 	set = load(t, "routes.oas.json", document(`"/a":{"get":{`+route+`}},"/-a":{"get":{`+route+`}},"/b":{"get":{"operationId":"get-a-2",`+route+`}}`))
 	if got := set.Files[0].Operations[1].ID; got != "get-a-3" {
 		t.Errorf("the second id is %s", got)
+	}
+}
+
+// Only where each answer of a success is documented in JSON, something can be promised of it.
+func TestOutputs(t *testing.T) {
+	t.Parallel()
+	const json, one, two = `"content":{"application/json":{"schema":{"type":"object"}}}`, "/paths/~1x/get/responses/200/content/application~1json/schema", "/paths/~1x/get/responses/201/content/application~1json/schema"
+	for responses, want := range map[string]struct {
+		outputs []string
+		answer  string
+	}{
+		`"200":{` + json + `}`:                                                  {[]string{one}, "application/json"},
+		`"200":{` + json + `},"404":{},"default":{}`:                            {[]string{one}, "application/json"},
+		`"200":{` + json + `},"201":{` + json + `}`:                             {[]string{one, two}, "application/json"},
+		`"200":{` + json + `},"204":{}`:                                         {nil, "application/json"},
+		`"204":{"description":"nothing"},"200":{` + json + `}`:                  {nil, "application/json"},
+		`"200":{` + json + `},"202":{"content":{"application/json":{}}}`:        {nil, "application/json"},
+		`"200":{"content":{"application/json":{"schema":{}},"text/csv":{}}}`:    {nil, ""},
+		`"200":{"content":{"*/*":{"schema":{}}}}`:                               {[]string{"/paths/~1x/get/responses/200/content/*~1*/schema"}, ""},
+		`"2XX":{"content":{"application/a+json; charset=utf-8":{"schema":{}}}}`: {[]string{"/paths/~1x/get/responses/2XX/content/application~1a+json; charset=utf-8/schema"}, "application/a+json"},
+		`"200":{"content":{"image/png":{}}}`:                                    {nil, "image/png"},
+		`"404":{` + json + `}`:                                                  {nil, ""},
+	} {
+		o := first(t, load(t, "routes.oas.json", `{"openapi":"3.1.0","info":{"title":"t","version":"1"},"paths":{"/x":{"get":{"responses":{`+responses+`},
+			"x-gateway-route":{"handler":{"module":"$import(./modules/mine)","export":"x"}}}}}}`))
+		if diff := cmp.Diff(want.outputs, o.Outputs); diff != "" || o.Answer != want.answer {
+			t.Errorf("%s: %q (-want +got):\n%s", responses, o.Answer, diff)
+		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// Matcher returns the function that tells whether an escaped path is one of the operation,
+// Matcher returns the function that reports whether an escaped path is one of the operation,
 // and what its parameters are, decoded once. What has no name is numbered from "0" on. It
 // may be called by several goroutines. A path matches nothing if a segment or a
 // parameter is . or ..
@@ -155,7 +155,7 @@ func decode(segment string) (decoded string, ok bool) {
 	return decoded, err == nil && !isDots(decoded) && readable(decoded)
 }
 
-// readable tells whether what was escaped is text.
+// readable reports whether what was escaped is text.
 func readable(decoded string) bool {
 	return utf8.ValidString(decoded) && strings.IndexByte(decoded, 0) < 0
 }

@@ -1,6 +1,8 @@
 package routefile
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"mime"
 	"net/http"
 	"net/url"
@@ -14,6 +16,7 @@ import (
 
 var (
 	validName     = regexp.MustCompile(`^[A-Za-z0-9_./-]{1,64}$`)
+	noName        = regexp.MustCompile(`[^A-Za-z0-9_./-]+`)
 	variableOfURI = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
 )
 
@@ -63,14 +66,30 @@ func (s *source) name(form *input.Form) {
 	if exposed.Type == Resource || ValidName(exposed.Name) || form.Has("name") && s.MCP.Name == "" {
 		return
 	}
-	if form.Has("name") {
-		form.Fault("must be 1 to 64 of A-Z a-z 0-9 _ . / -", "name")
-		return
-	}
-	form.Fault("is required: the operationId is not a valid name for a "+exposed.Type+": 1 to 64 characters of A-Z a-z 0-9 _ . / -", "name")
+	form.Fault("must be 1 to 64 of A-Z a-z 0-9 _ . / -", "name")
 }
 
-// ValidName tells whether a text may be the name of a tool or a prompt.
+// derivedName makes a name of an operationId that is none. It is the same wherever the
+// operation stands, and no other operationId's.
+func derivedName(id string) string {
+	const letters, digits = 64 - 1 - 8, 8
+	slug := strings.Trim(noName.ReplaceAllString(id, "_"), "_")
+	slug = strings.TrimRight(slug[:min(len(slug), letters)], "_")
+	if slug == "" {
+		slug = "operation"
+	}
+	sum := sha256.Sum256([]byte(id))
+	return slug + "_" + hex.EncodeToString(sum[:])[:digits]
+}
+
+// Derived reports whether clients know the operation under a name that was made of its
+// operationId, which can't be one.
+func (o *Operation) Derived() bool {
+	def := o.Exposed()
+	return def.Type != Resource && def.Name != o.ID && (o.MCP == nil || o.MCP.Name == "")
+}
+
+// ValidName reports whether a text may be the name of a tool or a prompt.
 func ValidName(name string) bool {
 	return validName.MatchString(name)
 }
@@ -154,6 +173,9 @@ func (o *Operation) Exposed() MCPDef {
 	}
 	if def.Name == "" {
 		def.Name = o.ID
+		if def.Type != Resource && !ValidName(def.Name) {
+			def.Name = derivedName(o.ID)
+		}
 	}
 	for _, text := range []string{o.Description, o.Summary, o.Method + " " + o.Path} {
 		if def.Description == "" {

@@ -36,7 +36,7 @@ func TestRulesOfMCP(t *testing.T) {
 		"long name of a prompt":         {mcp(`"type":"prompt","name":"` + strings.Repeat("a", 65) + `"`), at("name", "must be 1 to 64 of A-Z a-z 0-9 _ . / -")},
 		"empty name":                    {mcp(`"name":""`), at("name", "must have 1 to 256 characters")},
 		"name of a resource":            {mcp(`"type":"resource","name":"a b","uri":"x:y"`), nil},
-		"operationId that is no name":   {with("/x", `"operationId":"a b"`, `"mcp":{}`), []string{"a.oas.json: a b: /paths/~1x/get/x-gateway-route/mcp/name: is required: the operationId is not a valid name for a tool: 1 to 64 characters of A-Z a-z 0-9 _ . / -"}},
+		"operationId that is no name":   {with("/x", `"operationId":"a b"`, `"mcp":{}`), nil},
 		"uri is not absolute":           {mcp(`"type":"resource","uri":"/html"`), at("uri", "must be an absolute URI")},
 		"uri is none":                   {mcp(`"type":"resource","uri":"http://[x"`), at("uri", "must be an absolute URI")},
 		"uri with needless variables":   {mcp(`"type":"resource","uri":"test://{id}"`), at("uri", "has variables, and the path has no parameters")},
@@ -119,5 +119,33 @@ func TestExposed(t *testing.T) {
 				t.Errorf("the document's own object is %v", o.MCP)
 			}
 		})
+	}
+}
+
+// An operationId that clients don't take has a name that is always the same, and no other's.
+func TestDerivedNames(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("listShipments", 8)
+	seen := make(map[string]string)
+	for id, want := range map[string]string{
+		"fine": "fine", "a/b.c-d_e": "a/b.c-d_e", "Carriers$List": "Carriers_List_402db483", "Carriers List": "Carriers_List_", long: "listShipmentslistShipments", long + "2": "listShipmentslistShipments",
+		"größe": "gr_e_", "$$": "operation_", strings.Repeat("a", 64): strings.Repeat("a", 64), strings.Repeat("a", 65): "aaaa",
+	} {
+		o := routefile.Operation{ID: id}
+		name := o.Exposed().Name
+		if !routefile.ValidName(name) || !strings.HasPrefix(name, want) || name != (&routefile.Operation{ID: id}).Exposed().Name {
+			t.Errorf("%q is called %q", id, name)
+		}
+		if o.Derived() != (name != id) {
+			t.Errorf("%q: derived is %v", id, o.Derived())
+		}
+		if other, taken := seen[name]; taken {
+			t.Errorf("%q and %q are both called %q", id, other, name)
+		}
+		seen[name] = id
+	}
+	named := routefile.Operation{ID: "a b", MCP: &routefile.MCPDef{Type: routefile.Tool, Name: "ab"}}
+	if named.Derived() || named.Exposed().Name != "ab" {
+		t.Error("a name that is given is not taken")
 	}
 }

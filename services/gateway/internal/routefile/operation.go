@@ -53,17 +53,24 @@ func (d *document) body(s *source, n *jsontree.Node) {
 	}
 	target, nowhere := n.Follow(d.root)
 	if target == nil {
-		s.fault(n.Pointer(), "%s leads nowhere in this file", nowhere)
+		s.refuse(n.Pointer(), "%s leads nowhere in this file", nowhere)
 		return
 	}
 	required := target.Member("required").True()
 	content := target.Member("content")
+	s.media(required, content)
 	name, media := jsonMedia(content)
-	if media == nil {
-		s.otherBody = required && content.Len() > 0
+	switch {
+	case media != nil:
+		s.Body = &Body{Required: required, MediaType: name}
+	case len(s.Media) == 0:
 		return
+	default:
+		if s.Body, media = d.formBody(s, content); s.Body == nil {
+			return
+		}
+		s.Body.Required = required
 	}
-	s.Body = &Body{Required: required, MediaType: name}
 	s.Body.Description, _ = target.Member("description").Text()
 	if schema := media.Member("schema"); schema != nil {
 		s.Body.Pointer, s.Body.Schema = schema.Pointer(), schema.Raw
@@ -71,30 +78,74 @@ func (d *document) body(s *source, n *jsontree.Node) {
 	}
 }
 
-// output finds the schema of the first 2xx answer in JSON.
+// output finds the schemas of the 2xx answers, and their media type.
 func (d *document) output(s *source, responses *jsontree.Node) {
+	silent := false // an answer is documented without a schema, or in something else than JSON
+	media := make(map[string]bool)
 	for status, n := range responses.Members() {
 		if len(status) != 3 || status[0] != '2' {
 			continue
 		}
 		target, nowhere := n.Follow(d.root)
 		if target == nil {
-			s.fault(n.Pointer(), "%s leads nowhere in this file", nowhere)
+			s.refuse(n.Pointer(), "%s leads nowhere in this file", nowhere)
 			continue
 		}
-		_, media := jsonMedia(target.Member("content"))
-		if schema := media.Member("schema"); schema != nil {
-			s.Output = schema.Pointer()
-			d.schema(s, s.Output)
-			return
+		content := target.Member("content")
+		for name := range content.Members() {
+			kind, _, err := mime.ParseMediaType(name)
+			silent = silent || err != nil || rankJSON(kind) == 0
+			media[kind] = true
 		}
+		_, described := jsonMedia(content)
+		schema := described.Member("schema")
+		if schema == nil {
+			silent = true
+			continue
+		}
+		s.Outputs = append(s.Outputs, schema.Pointer())
+		d.schema(s, schema.Pointer())
+	}
+	if silent {
+		s.Outputs = nil
+	}
+	for kind := range media {
+		if len(media) == 1 && !strings.Contains(kind, "*") {
+			s.Answer = kind
+		}
+	}
+}
+
+// media reads the forms that a body may have.
+func (s *source) media(required bool, content *jsontree.Node) {
+	s.BodyRequired = required && content.Len() > 0
+	for text, n := range content.Members() {
+		kind, _, err := mime.ParseMediaType(text)
+		if err != nil {
+			kind = strings.ToLower(text)
+		}
+		media := Media{Type: kind, Pointer: n.Member("schema").Pointer()}
+		for name, encoding := range n.Member("encoding").Members() {
+			if media.Fields == nil {
+				media.Fields = make(map[string]Field)
+			}
+			var field Field
+			field.MediaType, _ = encoding.Member("contentType").Text()
+			field.Style, _ = encoding.Member("style").Text()
+			if field.Style == "" && encoding.Member("explode") != nil {
+				field.Style = styleForm
+			}
+			field.Explode = encoding.Member("explode").True() || encoding.Member("explode") == nil && (field.Style == "" || field.Style == styleForm)
+			media.Fields[name] = field
+		}
+		s.Media = append(s.Media, media)
 	}
 }
 
 // schema notes what is wrong with a schema.
 func (d *document) schema(s *source, pointer string) bool {
 	if _, err := d.file.Schemas.Compile(pointer); err != nil {
-		s.fault(pointer, "%s", err)
+		s.refuse(pointer, "%s", err)
 		return false
 	}
 	return true
@@ -109,20 +160,30 @@ func jsonMedia(content *jsontree.Node) (name string, media *jsontree.Node) {
 		if err != nil {
 			continue
 		}
-		rank := 0
-		switch {
-		case kind == "application/json":
-			rank = 3
-		case strings.HasSuffix(kind, "+json"), kind == "text/json":
-			rank = 2
-		case kind == "*/*", kind == "application/*":
-			rank, kind = 1, "application/json"
-		}
-		if rank > best {
+		if rank := rankJSON(kind); rank > best {
+			if rank == anyMedia {
+				kind = "application/json"
+			}
 			best, name, media = rank, kind, n
 		}
 	}
 	return name, media
+}
+
+// anyMedia is the rank of a media type that means any.
+const anyMedia = 1
+
+// rankJSON returns how well a media type stands for JSON; 0: not at all.
+func rankJSON(kind string) int {
+	switch {
+	case kind == "application/json":
+		return 3
+	case strings.HasSuffix(kind, "+json"), kind == "text/json":
+		return 2
+	case kind == "*/*", kind == "application/*":
+		return anyMedia
+	}
+	return 0
 }
 
 // extension reads x-gateway-route.

@@ -2,12 +2,14 @@ package routefile
 
 import (
 	"context"
+	"mime"
 	"net/http"
 	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"waybill.dev/services/gateway/internal/jsonschema"
 	"waybill.dev/services/gateway/internal/jsontree"
 )
 
@@ -16,10 +18,8 @@ const (
 	inPath   = "path"
 	inQuery  = "query"
 	inHeader = "header"
+	inCookie = "cookie"
 )
-
-// styleJSON is the style of a parameter that is described by a media type.
-const styleJSON = "json"
 
 // parameters reads those of the path item and those of the operation, which come in the
 // place of the same of the path item.
@@ -35,17 +35,20 @@ func (d *document) parameters(s *source, lists ...*jsontree.Node) {
 				continue
 			}
 			if slices.ContainsFunc(here, p.same) {
-				s.fault(n.Pointer(), "%s is there twice", p.Name)
+				s.refuse(n.Pointer(), "%s is there twice", p.Name)
 			}
 			here = append(here, p)
 		}
 		s.Parameters = slices.DeleteFunc(s.Parameters, func(p Parameter) bool { return slices.ContainsFunc(here, p.same) })
 		s.Parameters = append(s.Parameters, here...)
 	}
+	cookie := func(p Parameter) bool { return p.In == inCookie }
+	s.Cookies = slices.DeleteFunc(slices.Clone(s.Parameters), func(p Parameter) bool { return !cookie(p) })
+	s.Parameters = slices.DeleteFunc(s.Parameters, cookie)
 	for _, name := range s.template.names() {
 		text := Parameter{
-			Name: name, In: inPath, Required: true, Style: "simple",
-			Schema: jsontext.Value(`{"type":"string"}`), types: []string{"string"},
+			Name: name, In: inPath, Required: true, Style: styleSimple,
+			Schema: jsontext.Value(`{"type":"string"}`),
 		}
 		if !slices.ContainsFunc(s.Parameters, text.same) {
 			s.Parameters = append(s.Parameters, text)
@@ -53,7 +56,7 @@ func (d *document) parameters(s *source, lists ...*jsontree.Node) {
 	}
 }
 
-// same tells whether two parameters are one. Names of headers know no case.
+// same reports whether two parameters are one. Names of headers know no case.
 func (p *Parameter) same(other Parameter) bool {
 	return p.In == other.In && (p.Name == other.Name || p.In == inHeader && strings.EqualFold(p.Name, other.Name))
 }
@@ -62,38 +65,35 @@ func (p *Parameter) same(other Parameter) bool {
 func (d *document) parameter(s *source, n *jsontree.Node) (p Parameter, ok bool) {
 	target, nowhere := n.Follow(d.root)
 	if target == nil {
-		s.fault(n.Pointer(), "%s leads nowhere in this file", nowhere)
+		s.refuse(n.Pointer(), "%s leads nowhere in this file", nowhere)
 		return p, false
 	}
 	p.Name, _ = target.Member("name").Text()
 	p.In, _ = target.Member("in").Text()
 	switch {
 	case p.Name == "":
-		s.fault(n.Pointer(), "a parameter needs a name")
-		return p, false
-	case p.In == "cookie":
+		s.refuse(n.Pointer(), "a parameter needs a name")
 		return p, false
 	case p.In == inHeader && ignoredHeader(p.Name):
 		return p, false // OpenAPI says that these describe nothing
 	case p.In == inHeader && !isToken(p.Name):
-		s.fault(n.Pointer(), "%s is no name of a header", p.Name)
+		s.refuse(n.Pointer(), "%s is no name of a header", p.Name)
 		return p, false
 	case p.In == inPath && !slices.Contains(s.template.names(), p.Name):
-		s.fault(n.Pointer(), "the path has no parameter %s", p.Name)
+		s.refuse(n.Pointer(), "the path has no parameter %s", p.Name)
 		return p, false
-	case p.In != inPath && p.In != inQuery && p.In != inHeader:
-		s.fault(n.Pointer(), "a parameter is in path, query, header or cookie")
+	case !slices.Contains([]string{inPath, inQuery, inHeader, inCookie}, p.In):
+		s.refuse(n.Pointer(), "a parameter is in path, query, header or cookie")
 		return p, false
 	}
 	p.Description, _ = target.Member("description").Text()
 	p.Required = target.Member("required").True() || p.In == inPath
 	p.Style, p.Explode = style(p.In, target)
+	p.Reserved, p.Empty = target.Member("allowReserved").True(), target.Member("allowEmptyValue").True()
 	schema := target.Member("schema")
-	if content := target.Member("content"); schema == nil && content != nil {
-		p.Style = styleJSON
-		for _, media := range content.Members() {
-			schema = media.Member("schema")
-		}
+	if content := target.Member("content"); schema == nil && content.Len() > 0 {
+		p.Style, schema = contentStyle(content)
+		p.Explode = false
 	}
 	if schema == nil {
 		p.Schema = jsontext.Value("{}")
@@ -104,15 +104,32 @@ func (d *document) parameter(s *source, n *jsontree.Node) (p Parameter, ok bool)
 	return p, ok
 }
 
+// contentStyle returns the style of a parameter that is described by media types, of which there
+// should be one, and the schema.
+func contentStyle(content *jsontree.Node) (name string, schema *jsontree.Node) {
+	if media, described := jsonMedia(content); described != nil && !strings.Contains(media, "*") {
+		return styleJSON, described.Member("schema")
+	}
+	for media, described := range content.Members() {
+		kind, _, _ := mime.ParseMediaType(media)
+		name, schema = styleMedia+media, described.Member("schema")
+		if strings.HasPrefix(kind, "text/") {
+			name = styleText
+		}
+		break
+	}
+	return name, schema
+}
+
 func style(in string, n *jsontree.Node) (name string, explode bool) {
-	name = "simple"
-	if in == inQuery {
-		name = "form"
+	name = styleSimple
+	if in == inQuery || in == inCookie {
+		name = styleForm
 	}
 	if text, ok := n.Member("style").Text(); ok {
 		name = text
 	}
-	explode = name == "form"
+	explode = name == styleForm
 	if given := n.Member("explode"); given != nil {
 		explode = given.True()
 	}
@@ -124,46 +141,32 @@ func (d *document) describe(s *source, p *Parameter) bool {
 	if !d.schema(s, p.Pointer) {
 		return false
 	}
-	text, err := d.file.Schemas.Bundle(p.Pointer)
+	text, err := d.file.Schemas.Bundle(p.Pointer, jsonschema.Requests)
 	if err != nil {
-		s.fault(p.Pointer, "%s", err)
+		s.refuse(p.Pointer, "%s", err)
 		return false
 	}
 	n, err := jsontree.Parse(text)
 	if err != nil {
-		s.fault(p.Pointer, "%s", err)
+		s.refuse(p.Pointer, "%s", err)
 		return false
-	}
-	p.types, p.items = types(n), types(n.Member("items"))
-	for name, schema := range n.Member("properties").Members() {
-		p.members = append(p.members, property{name, types(schema)})
 	}
 	if value := n.Member("default"); value != nil {
 		p.Default = value.Raw.Clone()
 		schema, err := d.file.Schemas.Compile(p.Pointer)
 		if err != nil {
-			s.fault(p.Pointer, "%s", err)
+			s.refuse(p.Pointer, "%s", err)
 			return false
 		}
-		for _, violation := range schema.Validate(context.Background(), p.Default) {
-			s.fault(p.Pointer+"/default", "the default does not fit its own schema: %s", strings.TrimSpace(violation.Pointer+" "+violation.Detail))
+		found := schema.Validate(context.Background(), p.Default)
+		if text := quote(string(p.Default)); len(found) > 0 && len(schema.Validate(context.Background(), text)) == 0 {
+			p.Default, found = text, nil // a number where a text is meant, as YAML is read
+		}
+		for _, violation := range found {
+			s.refuse(p.Pointer+"/default", "the default does not fit its own schema: %s", strings.TrimSpace(violation.Pointer+" "+violation.Detail))
 		}
 	}
 	return true
-}
-
-// types returns the types that a schema names.
-func types(schema *jsontree.Node) []string {
-	n := schema.Member("type")
-	if text, ok := n.Text(); ok {
-		return []string{text}
-	}
-	var names []string
-	for _, element := range n.Elements() {
-		text, _ := element.Text()
-		names = append(names, text)
-	}
-	return names
 }
 
 func ignoredHeader(name string) bool {
@@ -174,7 +177,7 @@ func ignoredHeader(name string) bool {
 	return false
 }
 
-// isToken tells whether a text may be the name of a header.
+// isToken reports whether a text may be the name of a header.
 func isToken(name string) bool {
 	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
 		return r <= ' ' || r >= 0x7f || strings.ContainsRune(`()<>@,;:\"/[]?={}`, r)

@@ -59,10 +59,20 @@ type Operation struct {
 	// Parameters are the path item's and the operation's, of path, query and header. One of
 	// the path that the document does not describe is a text.
 	Parameters []Parameter
-	// Body is the JSON body of requests; nil: there is none.
+	// Cookies are the parameters that are cookies. They say who calls, so that no arguments are
+	// made of them.
+	Cookies []Parameter
+	// Media are the bodies that requests may have, in the order of the document; none: it speaks of
+	// no body. BodyRequired: there must be one.
+	Media        []Media
+	BodyRequired bool
+	// Body is what arguments are sent as; nil: there is no body, or none that they could be.
 	Body *Body
-	// Output points to the schema of the first 2xx answer in JSON; empty: none.
-	Output   string
+	// Outputs point to the schemas of the 2xx answers. Without one for each, or where an answer
+	// may be something else than JSON, there are none: nothing is promised of an answer.
+	Outputs []string
+	// Answer is the media type of the 2xx answers; empty: the document names none, or several.
+	Answer   string
 	Handler  HandlerDef
 	Inbound  []string // names of policies
 	Outbound []string
@@ -75,13 +85,16 @@ type Operation struct {
 	// Timeout of a call; 0: the gateway's default.
 	Timeout time.Duration
 
-	otherBody bool // a body is required that is no JSON
+	// unsent is why arguments can't be the body; empty: they can, or there is none.
+	unsent string
+	// upload: the body is a form with files.
+	upload    bool
 	once      sync.Once
 	intake    *intake
 	intakeErr error
 }
 
-// Parameter is one of path, query or header.
+// Parameter is one of path, query, header or cookies.
 type Parameter struct {
 	Name, In, Description string
 	Required              bool
@@ -89,30 +102,42 @@ type Parameter struct {
 	Pointer string
 	// Schema is what stands there, references included.
 	Schema jsontext.Value
-	// Style is how values are written: OpenAPI's words, or "json" for one with a media type.
+	// Style is how values are written: OpenAPI's words, or one of ours for one with a media type.
 	Style   string
 	Explode bool
+	// Reserved characters are not escaped, where they don't end the value. Empty values are none.
+	Reserved, Empty bool
 	// Default is the schema's; nil: it has none.
 	Default jsontext.Value
-
-	types, items []string // that the schema names, of the value and of its elements
-	members      []property
 }
 
-// property is a member of a parameter that is an object.
-type property struct {
-	name  string
-	types []string
+// Media is one form of a body.
+type Media struct {
+	// Type is a media type in lower case, or a range such as text/* or */*.
+	Type string
+	// Pointer leads to the schema in the file; empty: there is none, anything will do.
+	Pointer string
+	// Fields say how the members of a form are written, where the document does.
+	Fields map[string]Field
 }
 
-// Body is a JSON request body.
+// Field is a member of a form.
+type Field struct {
+	MediaType string // as the document says; empty: it does not
+	Style     string // likewise
+	Explode   bool
+}
+
+// Body is a request body that arguments can be: JSON, or a form without files.
 type Body struct {
 	Required bool
 	// Pointer leads to the schema in the file; empty: there is none, anything will do.
 	Pointer string
 	Schema  jsontext.Value // what stands there, references included
-	// MediaType is application/json or one like it.
-	MediaType   string
+	// MediaType is application/json or one like it, or that of the form.
+	MediaType string
+	// Form is how the members are written; nil: the body is JSON.
+	Form        *Media
 	Description string
 }
 

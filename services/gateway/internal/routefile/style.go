@@ -1,145 +1,185 @@
 package routefile
 
 import (
+	"math"
 	"net/url"
-	"slices"
+	"strconv"
 	"strings"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"waybill.dev/shared/jsonscan"
 )
 
+// The styles in which values are written.
+const (
+	styleSimple = "simple"
+	styleLabel  = "label"
+	styleMatrix = "matrix"
+	styleForm   = "form"
+	styleSpace  = "spaceDelimited"
+	stylePipe   = "pipeDelimited"
+	styleDeep   = "deepObject"
+	// styleJSON is that of a parameter that is described by a media type of JSON, styleText by one
+	// of text, and what begins with styleMedia by another.
+	styleJSON  = "json"
+	styleText  = "text"
+	styleMedia = "media "
+)
+
+// styles are those that a place may have.
+func styles(in string) []string {
+	switch in {
+	case inQuery:
+		return []string{styleForm, styleSpace, stylePipe, styleDeep, styleJSON, styleText}
+	case inPath:
+		return []string{styleSimple, styleLabel, styleMatrix, styleJSON, styleText}
+	case inCookie:
+		return []string{styleForm, styleJSON, styleText}
+	}
+	return []string{styleSimple, styleJSON, styleText}
+}
+
 // separator is what stands between the elements of a value that is one text.
 func (p *Parameter) separator() string {
-	switch p.Style {
-	case "spaceDelimited":
+	switch {
+	case p.Style == styleSpace:
 		return " "
-	case "pipeDelimited":
+	case p.Style == stylePipe:
 		return "|"
+	case p.Style == styleLabel && p.Explode:
+		return "."
+	case p.Style == styleMatrix && p.Explode:
+		return ";"
 	}
 	return ","
 }
 
-// join writes a value as one text.
-func (p *Parameter) join(value jsonscan.Value) string {
+// join writes a value as one text. Escape writes what is not of the style; what divides values
+// stays as it is, so that one who reads them can tell both apart.
+func (p *Parameter) join(value jsonscan.Value, escape func(string) string) string {
 	if p.Style == styleJSON {
-		return string(value)
+		return escape(string(value))
+	}
+	before, equals := "", "="
+	switch p.Style {
+	case styleLabel:
+		before = "."
+	case styleMatrix:
+		before = ";"
+		if value.Kind() != '{' || !p.Explode {
+			before += escape(p.Name) + equals
+		}
 	}
 	var words []string
 	switch value.Kind() {
 	case '[':
 		for element := range value.Elements() {
-			words = append(words, word(element))
+			text := escape(word(element))
+			if p.Style == styleMatrix && p.Explode && len(words) > 0 {
+				text = escape(p.Name) + equals + text
+			}
+			words = append(words, text)
 		}
 	case '{':
 		for name, member := range value.Members() {
 			if p.Explode {
-				words = append(words, word(name)+"="+word(member))
+				words = append(words, escape(word(name))+equals+escape(word(member)))
 			} else {
-				words = append(words, word(name), word(member))
+				words = append(words, escape(word(name)), escape(word(member)))
 			}
 		}
 	default:
-		return word(value)
+		return before + escape(word(value))
 	}
-	return strings.Join(words, p.separator())
+	separator := p.separator()
+	if p.In == inQuery && separator != "," {
+		separator = escape(separator) // no URL has them as they are
+	}
+	return before + strings.Join(words, separator)
 }
 
-// word writes a value within another: a text as it is, the others as JSON.
+// word writes a value within another: a text as it is, the others as JSON, but a whole number with digits alone.
+// Some clients write 7.0 or 1e3, which readers of parameters may not take as a number.
 func word(value jsonscan.Value) string {
 	if text, ok := value.Text(); ok {
 		return text
 	}
+	const most = 1 << 53 // beyond it floats leave whole numbers out
+	if value.Kind() == '0' && strings.ContainsAny(string(value), ".eE") {
+		if number, err := strconv.ParseFloat(string(value), 64); err == nil && number == math.Trunc(number) && math.Abs(number) < most {
+			return strconv.FormatInt(int64(number), 10)
+		}
+	}
 	return string(value)
 }
 
-// query writes a value into a query.
-func (p *Parameter) query(query url.Values, value jsonscan.Value) {
+// plain is the escape of what needs none.
+func plain(text string) string { return text }
+
+// component escapes text within a query.
+func component(text string) string { return strings.ReplaceAll(url.QueryEscape(text), "+", "%20") }
+
+// reserved are the characters that stay where a parameter allows them: those that end neither a
+// value nor a query.
+const reserved = ":/?@!$'()*,;"
+
+func (p *Parameter) escape(text string) string {
+	if !p.Reserved {
+		return component(text)
+	}
+	var b strings.Builder
+	for i := range len(text) {
+		if c := text[i : i+1]; strings.Contains(reserved, c) {
+			b.WriteString(c)
+		} else {
+			b.WriteString(component(c))
+		}
+	}
+	return b.String()
+}
+
+// query adds a value to the parameters of a query.
+func (p *Parameter) query(query []string, value jsonscan.Value) []string {
+	add := func(name, text string) { query = append(query, component(name)+"="+text) }
 	switch {
 	case p.Style == styleJSON:
-		query.Set(p.Name, string(value))
-	case value.Kind() == '{' && p.Style == "deepObject":
-		for name, member := range value.Members() {
-			query.Set(p.Name+"["+word(name)+"]", word(member))
-		}
+		add(p.Name, p.escape(string(value)))
+	case p.Style == styleDeep && (value.Kind() == '{' || value.Kind() == '['):
+		p.deep(p.Name, value, add)
 	case value.Kind() == '{' && p.Explode:
 		for name, member := range value.Members() {
-			query.Set(word(name), word(member))
+			if member.Kind() == '[' {
+				for element := range member.Elements() {
+					add(word(name), p.escape(word(element)))
+				}
+				continue
+			}
+			add(word(name), p.escape(word(member)))
 		}
 	case value.Kind() == '[' && p.Explode:
 		for element := range value.Elements() {
-			query.Add(p.Name, word(element))
+			add(p.Name, p.escape(word(element)))
 		}
 	default:
-		query.Set(p.Name, p.join(value))
+		add(p.Name, p.join(value, p.escape))
 	}
+	return query
 }
 
-// split reads what join writes.
-func (p *Parameter) split(text string) jsontext.Value {
-	if p.Style == styleJSON {
-		return jsontext.Value(text)
-	}
-	switch {
-	case slices.Contains(p.types, "array"):
-		return list(strings.Split(text, p.separator()), p.items)
-	case slices.Contains(p.types, "object"):
-		return p.object(strings.Split(text, p.separator()))
-	}
-	return scalar(text, p.types)
-}
-
-func (p *Parameter) object(words []string) jsontext.Value {
-	text := []byte{'{'}
-	for i := 0; i < len(words); i++ {
-		name, value, _ := strings.Cut(words[i], "=")
-		if !p.Explode {
-			name, value = words[i], ""
+// deep writes what a name in brackets stands for each.
+func (p *Parameter) deep(name string, value jsonscan.Value, add func(name, text string)) {
+	switch value.Kind() {
+	case '{':
+		for member, of := range value.Members() {
+			p.deep(name+"["+word(member)+"]", of, add)
+		}
+	case '[':
+		// Many readers keep only the last of several values without a place of their own.
+		i := 0
+		for element := range value.Elements() {
+			p.deep(name+"["+strconv.Itoa(i)+"]", element, add)
 			i++
-			if i < len(words) {
-				value = words[i]
-			}
 		}
-		var types []string
-		for _, m := range p.members {
-			if m.name == name {
-				types = m.types
-			}
-		}
-		text = member(text, name, scalar(value, types))
+	default:
+		add(name, p.escape(word(value)))
 	}
-	return append(text, '}')
-}
-
-func member(text []byte, name string, value jsontext.Value) []byte {
-	if len(text) > 1 {
-		text = append(text, ',')
-	}
-	text, _ = jsontext.AppendQuote(text, name) // what is no UTF-8 becomes U+FFFD
-	return append(append(text, ':'), value...)
-}
-
-func list(texts, types []string) jsontext.Value {
-	value := []byte{'['}
-	for i, text := range texts {
-		if i > 0 {
-			value = append(value, ',')
-		}
-		value = append(value, scalar(text, types)...)
-	}
-	return append(value, ']')
-}
-
-// scalar reads a text as one of types; a text it is when nothing else fits.
-func scalar(text string, types []string) jsontext.Value {
-	raw := jsontext.Value(text)
-	if !slices.Contains(types, "string") && text == strings.TrimSpace(text) && raw.IsValid() {
-		named := map[jsontext.Kind][]string{'0': {"number", "integer"}, 't': {"boolean"}, 'f': {"boolean"}, 'n': {"null"}}[raw.Kind()]
-		if slices.ContainsFunc(named, func(name string) bool { return slices.Contains(types, name) }) {
-			return raw
-		}
-	}
-	quoted, _ := jsontext.AppendQuote(nil, text) // likewise
-	return quoted
 }

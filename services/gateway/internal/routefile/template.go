@@ -128,7 +128,7 @@ func (t template) check() error {
 	return nil
 }
 
-// hasDots tells whether a segment of an escaped path is . or .. : it means another path,
+// hasDots reports whether a segment of an escaped path is . or .. : it means another path,
 // and to whom is anybody's guess.
 func hasDots(path string) bool {
 	for segment := range strings.SplitSeq(path, "/") {
@@ -151,7 +151,7 @@ func (t template) names() (names []string) {
 	return names
 }
 
-// unnamed tells whether a part of the path varies and has no name.
+// unnamed reports whether a part of the path varies and has no name.
 func (t template) unnamed() bool {
 	for _, p := range t.parts {
 		if p.unnamed {
@@ -177,13 +177,13 @@ func (t template) key() string {
 	return key
 }
 
-// fill writes the path with values of its parameters.
+// fill writes the path with values of its parameters, which are escaped.
 func (t template) fill(values map[string]string) string {
 	var b strings.Builder
 	for _, p := range t.parts {
 		b.WriteString(escape(p.literal))
 		if p.name != "" {
-			b.WriteString(url.PathEscape(values[p.name]))
+			b.WriteString(values[p.name])
 		}
 	}
 	return b.String()

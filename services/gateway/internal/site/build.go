@@ -75,7 +75,7 @@ func (b *builder) weight() int64 {
 	return b.limits.Weight + b.limits.Schemas.Spent()*jsonschema.BytesOfValue + b.answers
 }
 
-// over tells whether nothing more may be looked at.
+// over reports whether nothing more may be looked at.
 func (b *builder) over() bool {
 	return b.limits.Schemas.Err() != nil || b.limits.MaxWeight > 0 && b.weight() > b.limits.MaxWeight
 }
@@ -99,7 +99,7 @@ func (b *builder) definitions() {
 			b.policies[def.Name] = nil
 			continue
 		}
-		made, faults := b.limits.Policies.Make(&def, policy.Env{Account: b.limits.Account, Bucket: b.limits.Bucket, Uploaded: b.limits.Uploaded, Built: b.limits.Built})
+		made, faults := b.limits.Policies.Make(&def, policy.Env{Account: b.limits.Account, Bucket: b.limits.Bucket, Uploaded: b.limits.Uploaded, Built: b.limits.Built, Egress: b.limits.Egress})
 		b.policies[def.Name] = made
 		for _, message := range faults {
 			b.faults = append(b.faults, routefile.Fault{File: routefile.PolicyFile, Pointer: def.Pointer, Message: "policy " + def.Name + ": " + message})
@@ -140,7 +140,7 @@ func (b *builder) route(op *routefile.Operation) {
 	}
 }
 
-// unread tells whether a member of x-gateway-route has faults that are told already.
+// unread reports whether a member of x-gateway-route has faults that are told already.
 func (b *builder) unread(op *routefile.Operation, member string) bool {
 	return slices.ContainsFunc(b.faults[:b.told], func(f routefile.Fault) bool {
 		_, at, found := strings.Cut(f.Pointer, "/x-gateway-route")
@@ -148,12 +148,12 @@ func (b *builder) unread(op *routefile.Operation, member string) bool {
 	})
 }
 
-// faulty tells whether an operation has faults that were found when its file was read.
+// faulty reports whether an operation has faults that were found when its file was read.
 func (b *builder) faulty(op *routefile.Operation) bool {
 	return slices.ContainsFunc(b.faults[:b.told], func(f routefile.Fault) bool { return f.File == op.File.Name && f.Operation == op.ID })
 }
 
-// unreadPolicy tells whether the definition of a policy has faults that are told already. That
+// unreadPolicy reports whether the definition of a policy has faults that are told already. That
 // its name is another's, too, says nothing of the rest of it.
 func (b *builder) unreadPolicy(def *routefile.PolicyDef) bool {
 	return slices.ContainsFunc(b.faults[:b.told], func(f routefile.Fault) bool {
@@ -162,7 +162,7 @@ func (b *builder) unreadPolicy(def *routefile.PolicyDef) bool {
 	})
 }
 
-// unreadFile tells whether a file has faults that are told already.
+// unreadFile reports whether a file has faults that are told already.
 func (b *builder) unreadFile(name string) bool {
 	return slices.ContainsFunc(b.faults[:b.told], func(f routefile.Fault) bool { return f.File == name })
 }
@@ -199,12 +199,18 @@ func (b *builder) inbound(rt *Route, name string, made *policy.Made) {
 	case in == nil:
 		b.fault(rt.operation, "the policy "+name+" can't run before the handler: it belongs to outbound")
 	default:
+		if noted, ok := in.(interface{ Notes() []string }); ok {
+			rt.notes = append(rt.notes, noted.Notes()...)
+		}
 		if len(rt.inbound) == 0 && !route.NeedsBody(in) {
 			rt.early = append(rt.early, in)
 		} else {
 			rt.inbound = append(rt.inbound, in)
 		}
 		rt.guard(in)
+		if tokens, ok := in.(route.TakesTokens); ok && rt.isMCP() {
+			rt.takesTokens = append(rt.takesTokens, tokens)
+		}
 	}
 }
 
@@ -229,10 +235,13 @@ func (b *builder) handler(rt *Route) {
 			return
 		}
 		rt.guard(registered)
+		if changing, ok := registered.(route.Changing); ok {
+			rt.changesWith = changing.ChangesWith()
+		}
 		rt.handler = prompt{registered}
 		return
 	}
-	if def.Export == mcpHandler {
+	if rt.isMCP() {
 		return // when all others are there
 	}
 	made, faults := handler.New(rt.operation, handler.Env{

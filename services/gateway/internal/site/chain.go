@@ -34,11 +34,14 @@ type Route struct {
 	instant        bool // there are no policies, and the handler waits for nothing: no deadline
 	uploaded       bool // what reaches beyond the deployment's host is left out of answers
 	gates          []route.Gate
+	takesTokens    []route.TakesTokens // those of an MCP server
+	changesWith    []string            // see route.Changing
 	timeout        time.Duration
 	// maxRequest and maxResponse are in bytes; the second is 0 for what may be longer.
 	maxRequest, maxResponse int
-	cors                    *cors // nil: none
-	place                   int   // among the routes of the site
+	cors                    *cors    // nil: none
+	notes                   []string // see Info.Notes
+	place                   int      // among the routes of the site
 }
 
 // The problems that have nothing to tell but their kind. They are never changed.
@@ -52,7 +55,7 @@ var (
 	errGone       = problem.New(problem.Unavailable, "The request was cancelled.")
 )
 
-// Permits tells whether the caller would get past every gate.
+// Permits reports whether the caller would get past every gate.
 func (rt *Route) Permits(principal *apikey.Principal) bool {
 	for _, gate := range rt.gates {
 		if !gate.Permits(principal) {
@@ -89,6 +92,7 @@ func (rt *Route) Call(ctx context.Context, r *route.Request) *route.Response {
 	}
 	if err != nil {
 		response = rt.failed(limited, r, err, at)
+		rt.challenge(r, response)
 	}
 	r.Finished(response.Status, err != nil && at.handed && errors.Is(ctx.Err(), context.Canceled))
 	took := time.Since(started)

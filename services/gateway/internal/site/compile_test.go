@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -123,6 +124,72 @@ func TestCompileFaultsOfMCPServers(t *testing.T) {
 	}
 	if len(faults) != 5 {
 		t.Errorf("%d faults, want 5:\n%s", len(faults), &said)
+	}
+}
+
+// Of a document with operations that can't be served, each is told at once with what leaves it out. Without them the rest is served.
+func TestLeftOut(t *testing.T) {
+	t.Parallel()
+	operation := func(id, members, more string) string {
+		return `"/` + id + `":{"get":{"operationId":"` + id + `",` + members + `"ROUTE":{` + more + `"handler":{"module":"$import(@gateway/runtime)","export":"staticHandler","options":{"body":"x"}}}}}`
+	}
+	const wavy, faulty = `"parameters":[{"name":"q","in":"query","style":"wavy"}],`, `"parameters":[{"name":"q","in":"query","schema":{"type":7}}],`
+	document := func(schema, style, tool string) string {
+		return `{"openapi":"3.1.0","info":{"title":"Test","version":"1"},"paths":{` + strings.Join([]string{
+			strings.ReplaceAll(operation("good", "", ""), "ROUTE", "x-gateway-route"), strings.ReplaceAll(operation("schema", faulty, ""), "ROUTE", schema),
+			strings.ReplaceAll(operation("style", wavy, `"policies":{"inbound":["check"]},`), "ROUTE", style), strings.ReplaceAll(operation("tool", wavy, `"mcp":{"enabled":`+tool+`},`), "ROUTE", "x-gateway-route"),
+		}, ",") + `}}`
+	}
+	const checked = `{"policies":[{"name":"check","policyType":"request-validation-inbound","handler":{"module":"$import(@gateway/runtime)","export":"RequestValidationInboundPolicy"}}]}`
+	_, faults := site.Compile(folder("a.oas.json", document("x-gateway-route", "x-gateway-route", "true"), "policies.json", checked), nil, site.Limits{})
+	said := faults.Error()
+	for id, way := range map[string]string{
+		"schema": "without x-gateway-route the operation is left out", "style": "a route without the policy, or with none for this place, passes it unchecked", "tool": "with enabled false it is left out for AI clients",
+	} {
+		if !regexp.MustCompile(`(?m)^a\.oas\.json: ` + id + `: .*; ` + way + `$`).MatchString(said) {
+			t.Errorf("not told of %s:\n%s", id, said)
+		}
+	}
+	if len(faults) != 3 {
+		t.Errorf("%d faults:\n%s", len(faults), said)
+	}
+	s, faults := site.Compile(folder("a.oas.json", document("x-no-route", "x-no-route", "false"), "policies.json", checked), nil, site.Limits{})
+	if len(faults) > 0 || len(s.Routes()) != 2 {
+		t.Errorf("the rest is not served: %v", faults)
+	}
+}
+
+// What is no fault, and yet good to know, is said of each route once.
+func TestNotes(t *testing.T) {
+	t.Parallel()
+	operation := func(path, id, body string) string {
+		return `"` + path + `":{"post":{"operationId":"` + id + `","requestBody":{"content":{"` + body + `":{"schema":{"type":"object"}}}},"x-gateway-route":{
+			"policies":{"inbound":["check"]},"handler":{"module":"$import(@gateway/runtime)","export":"staticHandler","options":{"body":"x","contentType":"text/plain"}}}}}`
+	}
+	server := func(path string) string {
+		return `"` + path + `":{"post":{"operationId":"` + path + `","x-gateway-route":{"handler":{"module":"$import(@gateway/runtime)","export":"mcpServerHandler","options":{"operations":[
+			{"file":"a.oas.json","id":"Carriers$List"},{"file":"a.oas.json","id":"table"}]}}}}}`
+	}
+	text := `{"openapi":"3.1.0","info":{"title":"Test","version":"1"},"paths":{` + operation("/a", "Carriers$List", "application/json") + "," +
+		operation("/b", "table", "text/csv") + "," + operation("/c", "xml", "application/xml") + "," + server("/one") + "," + server("/two") + `}}`
+	checked := `{"policies":[{"name":"check","policyType":"request-validation-inbound","handler":{"module":"$import(@gateway/runtime)","export":"RequestValidationInboundPolicy"}}]}`
+	s, faults := site.Compile(folder("a.oas.json", text, "policies.json", checked), nil, site.Limits{})
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	got := make(map[string][]string)
+	for _, r := range s.Routes() {
+		if len(r.Notes) > 0 {
+			got[r.Operation] = r.Notes
+		}
+	}
+	want := map[string][]string{
+		"Carriers$List": {"AI clients know the operation as Carriers_List_402db483: its operationId is no name for them, and mcp/name is not set"},
+		"table":         {"policy check: bodies of text/csv pass unchecked", "AI clients call the operation without its body: its body is text/csv, but arguments are sent as JSON or as a form of named fields"},
+		"xml":           {"policy check: bodies of application/xml pass unchecked"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("notes (-want +got):\n%s", diff)
 	}
 }
 

@@ -76,7 +76,7 @@ func (c *cors) allow(origin string) (fault string) {
 	return ""
 }
 
-// allows tells whether pages of the origin may call.
+// allows reports whether pages of the origin may call.
 func (c *cors) allows(origin string) bool {
 	if c.any {
 		return true

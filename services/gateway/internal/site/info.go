@@ -8,6 +8,8 @@ type Info struct {
 	// MCP is what the route is to AI clients of the servers that name it: tool, prompt or
 	// resource; empty: nothing says so.
 	MCP string
+	// Notes are what those who deploy the route should know of it, though it is no fault.
+	Notes []string
 }
 
 // Routes tells what the routes of the site are, in the order in which they are asked.
@@ -17,7 +19,7 @@ func (s *Site) Routes() []Info {
 		op := rt.operation
 		list[i] = Info{
 			File: op.File.Name, Operation: op.ID, Method: op.Method, Path: op.Path,
-			Handler: op.Handler.Module + " " + op.Handler.Export, Inbound: op.Inbound, Outbound: op.Outbound,
+			Handler: op.Handler.Module + " " + op.Handler.Export, Inbound: op.Inbound, Outbound: op.Outbound, Notes: rt.notes,
 		}
 		if op.MCP != nil {
 			list[i].MCP = op.Exposed().Type

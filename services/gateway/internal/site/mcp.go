@@ -12,18 +12,22 @@ import (
 // mcpHandler is the export whose handler calls other routes of the site.
 const mcpHandler = "mcpServerHandler"
 
+// isMCP reports whether the route is an MCP server.
+func (rt *Route) isMCP() bool {
+	return rt.operation.Handler.Module == routefile.Runtime && rt.operation.Handler.Export == mcpHandler
+}
+
 // mcp makes the handlers of the MCP servers, when all other routes are there.
 func (b *builder) mcp() {
 	for _, rt := range b.site.routes {
-		def := rt.operation.Handler
-		if b.over() || def.Module != routefile.Runtime || def.Export != mcpHandler || b.unread(rt.operation, "handler") {
+		if b.over() || !rt.isMCP() || b.unread(rt.operation, "handler") {
 			continue
 		}
 		targets, ok := b.targets(rt)
 		if !ok {
 			continue
 		}
-		options := mcpserver.Options{Definition: rt.operation, Targets: targets}
+		options := mcpserver.Options{Definition: rt.operation, Route: rt, Targets: targets}
 		if rt.cors != nil {
 			options.Trusts = rt.cors.allows
 		}
@@ -55,13 +59,39 @@ func (b *builder) targets(rt *Route) ([]mcpserver.Target, bool) {
 		if b.faulty(target.operation) {
 			continue
 		}
-		targets = append(targets, mcpserver.Target{Definition: target.operation, Route: target})
+		target.noteTool()
+		targets = append(targets, mcpserver.Target{Definition: target.operation, Route: target, MediaType: target.mediaType(), ChangesWith: target.changesWith})
 		if rt.operation.Timeout == 0 {
 			// A tool that may take its time must not be cut off by the route to it.
 			rt.timeout = max(rt.timeout, target.timeout+slack)
 		}
 	}
 	return targets, true
+}
+
+// mediaType returns the Content-Type of the answers when the handler has them ready; empty: it has not.
+func (rt *Route) mediaType() string {
+	if ready, ok := rt.handler.(interface{ MediaType() string }); ok && len(rt.outbound) == 0 {
+		return ready.MediaType()
+	}
+	return ""
+}
+
+// noteTool says what of an operation clients may not expect: a name that was made because they can't
+// take its operationId, and a body that arguments can't be.
+func (rt *Route) noteTool() {
+	op := rt.operation
+	note := func(text string) {
+		if !slices.Contains(rt.notes, text) {
+			rt.notes = append(rt.notes, text)
+		}
+	}
+	if op.Derived() {
+		note("AI clients know the operation as " + op.Exposed().Name + ": its operationId is no name for them, and mcp/name is not set")
+	}
+	if why := op.Unsent(); why != "" && op.Exposed().Type == routefile.Tool {
+		note("AI clients call the operation without its body: " + why)
+	}
 }
 
 // noTarget notes that an operation is not there. Of a file with faults nobody can tell.

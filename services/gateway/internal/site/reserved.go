@@ -22,7 +22,7 @@ func (b *builder) servedBy(op *routefile.Operation) string {
 	return ""
 }
 
-// covers tells whether each segment of a template is a parameter, or the same text as that
+// covers reports whether each segment of a template is a parameter, or the same text as that
 // of shape.
 func covers(template, shape []string) bool {
 	if len(template) != len(shape) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"net/url"
 	"strconv"
 	"time"
 
@@ -36,7 +35,14 @@ var errNoPath = problem.New(problem.NotFound, "There is nothing at this path.")
 // name it; empty: no route has the path, and the answer says so. requestID is told with the
 // answer, in whose header it is already.
 func (s *Site) Match(runtime *route.Runtime, r *http.Request) (answer func(w http.ResponseWriter, r *http.Request, requestID string), template string) {
-	f := s.find(r.Method, r.URL.EscapedPath())
+	f := s.find(r.Method, route.PathOf(r.URL))
+	if f.template == "" {
+		if of, path := s.resource(runtime, route.PathOf(r.URL)); of != nil {
+			return func(w http.ResponseWriter, r *http.Request, requestID string) {
+				of.describe(runtime, path, w, r, requestID)
+			}, metadataPath
+		}
+	}
 	return func(w http.ResponseWriter, r *http.Request, requestID string) { f.serve(runtime, w, r, requestID) }, f.template
 }
 
@@ -51,6 +57,9 @@ func (f *found) serve(runtime *route.Runtime, w http.ResponseWriter, r *http.Req
 	}
 	request := newRequest(r, seen, f.params, requestID)
 	request.Runtime, request.Record = runtime, record
+	if len(f.route.takesTokens) > 0 {
+		request.Tokens = runtime.Tokens
+	}
 	f.route.serve(w, r, request)
 }
 
@@ -70,7 +79,7 @@ func (f *found) refuse(w http.ResponseWriter, r *http.Request, requestID string,
 		told = errNoMethod
 		w.Header().Set("Allow", f.allow())
 	}
-	response := answerOf(told, r.URL.EscapedPath(), requestID)
+	response := answerOf(told, route.PathOf(r.URL), requestID)
 	copyHeader(w.Header(), response.Header)
 	write(w, r.Method, response, record)
 }
@@ -80,7 +89,7 @@ func (f *found) refuse(w http.ResponseWriter, r *http.Request, requestID string,
 func Refuse(runtime *route.Runtime, w http.ResponseWriter, r *http.Request, requestID string, told *problem.Problem) {
 	record := runtime.Begin(r, edge.Of(r), requestID, "")
 	defer runtime.End(record)
-	response := answerOf(told, r.URL.EscapedPath(), requestID)
+	response := answerOf(told, route.PathOf(r.URL), requestID)
 	copyHeader(w.Header(), response.Header)
 	write(w, r.Method, response, record)
 }
@@ -177,7 +186,7 @@ func (rt *Route) buffer(ctx context.Context, request *route.Request, response *r
 	return buffer, response
 }
 
-// bodiless tells whether an answer with the status has no body.
+// bodiless reports whether an answer with the status has no body.
 func bodiless(status int) bool {
 	return status == http.StatusNoContent || status == http.StatusNotModified
 }
@@ -254,12 +263,8 @@ func newRequest(r *http.Request, seen edge.View, params map[string]string, reque
 			delete(r.Header, name)
 		}
 	}
-	query := make(url.Values)
-	if r.URL.RawQuery != "" {
-		query = r.URL.Query()
-	}
 	return &route.Request{
-		Method: r.Method, Path: r.URL.EscapedPath(), Query: query, Host: seen.Host, Scheme: seen.Scheme, Base: seen.Base,
+		Method: r.Method, Path: route.PathOf(r.URL), Query: route.ParseQuery(r.URL), Host: seen.Host, Scheme: seen.Scheme, Base: seen.Base,
 		Header: r.Header, Params: params, Remote: seen.Address, ID: requestID, TLS: r.TLS,
 	}
 }
@@ -284,7 +289,9 @@ func write(w http.ResponseWriter, method string, response *route.Response, recor
 		w.WriteHeader(response.Status)
 		return
 	}
-	if len(response.Body) > 0 || method != http.MethodHead { // a back end's answer to HEAD has no body to count
+	if told := response.Header["Content-Length"]; len(response.Body) == 0 && method == http.MethodHead && told != nil {
+		header["Content-Length"] = told
+	} else if len(response.Body) > 0 || method != http.MethodHead { // nobody has counted what GET would get
 		header.Set("Content-Length", strconv.Itoa(len(response.Body)))
 	}
 	if len(response.Body) > 0 && header["Content-Type"] == nil {

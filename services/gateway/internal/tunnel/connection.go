@@ -292,7 +292,7 @@ func (c *connection) checkAt(end time.Time, check func()) {
 // toAgent returns the request that the agent gets: r, addressed to the service of that name.
 func toAgent(ctx context.Context, r *http.Request, name string) *http.Request {
 	out := r.WithContext(ctx)
-	out.URL = &url.URL{Scheme: "http", Host: name, Path: r.URL.Path, RawPath: r.URL.RawPath, RawQuery: r.URL.RawQuery}
+	out.URL = &url.URL{Scheme: "http", Host: name, Path: r.URL.Path, RawPath: r.URL.RawPath, RawQuery: r.URL.RawQuery, ForceQuery: r.URL.ForceQuery}
 	out.Host = name
 	return out
 }

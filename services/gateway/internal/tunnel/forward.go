@@ -108,7 +108,7 @@ func (c *connection) ask(r *http.Request, name string) (answer *http.Response, s
 		code = upstream.ServiceUnreachable
 	case said == tunnel.CodeUnknown:
 		code = upstream.ServiceUnknown
-	case said != "" || answer.ContentLength > tunnel.MaxBody || answer.StatusCode < 200 || answer.StatusCode > 599:
+	case said != "" || answer.ContentLength > tunnel.MaxBody && r.Method != http.MethodHead || answer.StatusCode < 200 || answer.StatusCode > 599:
 		code = upstream.ServiceFailed
 	}
 	if code != "" {
@@ -118,7 +118,7 @@ func (c *connection) ask(r *http.Request, name string) (answer *http.Response, s
 	return answer, true, nil
 }
 
-// repeatable tells whether a request may be sent twice.
+// repeatable reports whether a request may be sent twice.
 func repeatable(r *http.Request) bool {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodPut, http.MethodDelete:

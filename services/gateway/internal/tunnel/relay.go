@@ -8,9 +8,11 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"waybill.dev/services/gateway/internal/upstream"
 	"waybill.dev/shared/bus"
@@ -40,6 +42,39 @@ type question struct {
 	URI     string      `json:"uri"` // path and query, escaped
 	Header  http.Header `json:"header"`
 	Parts   int         `json:"parts"` // of the body
+	// RawURI and Raw are URI and the headers of Header that JSON has no texts for.
+	RawURI []byte `json:"rawUri,omitempty"`
+	Raw    raw    `json:"raw,omitempty"`
+}
+
+// raw are headers with values that are no UTF-8.
+type raw map[string][][]byte
+
+// rawOf returns those of a header; nil: there are none.
+func rawOf(header http.Header) raw {
+	var found raw
+	for name, values := range header {
+		if !slices.ContainsFunc(values, func(v string) bool { return !utf8.ValidString(v) }) {
+			continue
+		}
+		if found == nil {
+			found = make(raw)
+		}
+		for _, value := range values {
+			found[name] = append(found[name], []byte(value))
+		}
+	}
+	return found
+}
+
+// into puts the headers in the place of what JSON has made of them.
+func (r raw) into(header http.Header) {
+	for name, values := range r {
+		header[name] = make([]string, len(values))
+		for i, value := range values {
+			header[name][i] = string(value)
+		}
+	}
 }
 
 // reply is one part of the answer, or of what comes before it.
@@ -49,6 +84,7 @@ type reply struct {
 	Unsent bool        `json:"unsent,omitempty"`
 	Status int         `json:"status,omitempty"`
 	Header http.Header `json:"header,omitempty"`
+	Raw    raw         `json:"raw,omitempty"` // as in question
 	Parts  int         `json:"parts,omitempty"`
 	Length int64       `json:"length"` // of the body, or of what HEAD tells of
 }
@@ -163,7 +199,11 @@ func (t *Tunnels) askBus(r *http.Request, subject, name string, content []byte) 
 	box, parts, end := t.answers.open()
 	defer end()
 	pieces := split(content)
-	head, err := json.Marshal(question{Method: r.Method, Service: name, URI: r.URL.RequestURI(), Header: r.Header, Parts: len(pieces)})
+	q := question{Method: r.Method, Service: name, URI: r.URL.RequestURI(), Header: r.Header, Raw: rawOf(r.Header), Parts: len(pieces)}
+	if !utf8.ValidString(q.URI) {
+		q.RawURI = []byte(q.URI)
+	}
+	head, err := json.Marshal(q)
 	if err != nil {
 		return nil, true, &upstream.ServiceError{Code: upstream.ServiceFailed}
 	}
@@ -220,6 +260,7 @@ func gather(ctx context.Context, said reply, first []byte, parts <-chan bus.Part
 	if said.Header == nil {
 		said.Header = make(http.Header)
 	}
+	said.Raw.into(said.Header)
 	return &http.Response{
 		StatusCode: said.Status, Proto: "HTTP/2.0", ProtoMajor: 2, Header: said.Header,
 		ContentLength: said.Length, Body: io.NopCloser(bytes.NewReader(content)),
@@ -350,6 +391,7 @@ func (t *Tunnels) serveQuestion(ctx context.Context, id string, p bus.Part) {
 	if request.Header == nil {
 		request.Header = make(http.Header)
 	}
+	q.Raw.into(request.Header)
 	if len(content) > 0 {
 		request.Body = io.NopCloser(bytes.NewReader(content))
 	}
@@ -368,16 +410,16 @@ func (t *Tunnels) serveQuestion(ctx context.Context, id string, p bus.Part) {
 		t.refuse(p.Reply, upstream.ServiceFailed, false)
 		return
 	}
-	t.sendAnswer(p.Reply, answer, body)
+	t.sendAnswer(p.Reply, q.Method, answer, body)
 }
 
-func (t *Tunnels) sendAnswer(box string, answer *http.Response, body []byte) {
+func (t *Tunnels) sendAnswer(box, method string, answer *http.Response, body []byte) {
 	parts := split(body)
 	length := answer.ContentLength
-	if length < 0 {
+	if length < 0 && method != http.MethodHead {
 		length = int64(len(body))
 	}
-	head, err := json.Marshal(reply{Status: answer.StatusCode, Header: answer.Header, Parts: len(parts), Length: length})
+	head, err := json.Marshal(reply{Status: answer.StatusCode, Header: answer.Header, Raw: rawOf(answer.Header), Parts: len(parts), Length: length})
 	if err != nil {
 		t.refuse(box, upstream.ServiceFailed, false)
 		return
@@ -392,6 +434,9 @@ func (t *Tunnels) sendAnswer(box string, answer *http.Response, body []byte) {
 func (t *Tunnels) readQuestion(ctx context.Context, p bus.Part, q *question) (*url.URL, []byte, error) {
 	if err := json.Unmarshal([]byte(p.Head), q); err != nil {
 		return nil, nil, errQuestion
+	}
+	if q.RawURI != nil {
+		q.URI = string(q.RawURI)
 	}
 	uri, err := url.ParseRequestURI(q.URI)
 	if err != nil || q.Parts > tunnel.MaxBody/bus.MaxPart+1 {

@@ -36,7 +36,7 @@ func (g *Guard) transport() *Transport {
 // lookupTime bounds the look-up of a name of our own.
 const lookupTime = 2 * time.Second
 
-// isOwn tells whether an address is our own. Names are looked up at each question, which
+// isOwn reports whether an address is our own. Names are looked up at each question, which
 // comes only when the port is the same: a bus that has moved is where it is now. When
 // nobody can tell, it is.
 func (g *Guard) isOwn(ctx context.Context, to netip.AddrPort) bool {
@@ -57,7 +57,7 @@ func (g *Guard) isOwn(ctx context.Context, to netip.AddrPort) bool {
 	return false
 }
 
-// names tells whether a host has the address.
+// names reports whether a host has the address.
 func names(ctx context.Context, host string, addr netip.Addr) bool {
 	if host == "" {
 		return isHere(addr)
@@ -72,7 +72,7 @@ func names(ctx context.Context, host string, addr netip.Addr) bool {
 	})
 }
 
-// isHere tells whether an address is one of this machine.
+// isHere reports whether an address is one of this machine.
 func isHere(addr netip.Addr) bool {
 	if addr.IsLoopback() || addr.IsUnspecified() {
 		return true

@@ -3,6 +3,7 @@ package upstream
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"net/netip"
@@ -34,6 +35,25 @@ func Parse(policy *egress.Policy, raw string) (*url.URL, error) {
 	return egress.ParseURL(raw, allowed(policy))
 }
 
+var errAddress = errors.New("has an address that is not allowed")
+
+// ParseRoute is Parse for a URL of a route file. Uploaded: a tenant has configured it, who may go where the policy
+// allows, and nowhere else. Built: that was found by a build. What is not allowed any more is refused at each request,
+// and the other routes go on. The error reads on after the name of the option.
+func ParseRoute(policy *egress.Policy, raw string, uploaded, built bool) (*url.URL, error) {
+	base, err := Parse(policy, raw)
+	switch {
+	case uploaded && built:
+		base, err = ParseBuilt(raw)
+	case err == nil && uploaded:
+		err = policy.CheckURL(raw)
+	}
+	if errors.Is(err, egress.ErrAddress) {
+		return nil, errAddress
+	}
+	return base, err //nolint:wrapcheck // it is told as a fault, as it stands
+}
+
 // ParseBuilt is Parse for a back end that a build had found to be allowed: wherever that is, a
 // Guard decides at each request. It fails with an egress.URLError.
 func ParseBuilt(raw string) (*url.URL, error) {
@@ -52,7 +72,7 @@ var (
 	}
 )
 
-// allowed tells whether a back end that was configured may have an address: a public one,
+// allowed reports whether a back end that was configured may have an address: a public one,
 // one in a private network, or loopback. Never may it be link-local: a name that has come to
 // lead to the machine's credentials is no back end.
 func allowed(policy *egress.Policy) func(netip.Addr) bool {

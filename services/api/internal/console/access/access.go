@@ -36,7 +36,7 @@ func Module() console.Module {
 	templates, _ := fs.Sub(files, "templates") // the name is a constant
 	show, act := console.Shown, console.Acted
 	return console.Module{
-		Name: "access", Templates: templates, Samples: samples(),
+		Name: "access", Templates: templates,
 		Nav: []console.NavEntry{{Label: "Access", Path: root, Icon: "access", Order: console.OrderAccess, Key: "a"}},
 		Routes: []console.Route{
 			show(root, listBuckets),
@@ -169,7 +169,7 @@ func tabs(current string) []console.Tab {
 	return list
 }
 
-// mayChange tells whether the session's key may change a consumer: that needs buckets:write, and
+// mayChange reports whether the session's key may change a consumer: that needs buckets:write, and
 // all that the consumer may do.
 func mayChange(p *console.Page, scopes []domain.Scope) bool {
 	if !p.May(domain.ScopeBucketsWrite) {

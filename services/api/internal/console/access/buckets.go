@@ -90,7 +90,7 @@ type consumerLine struct {
 	Ended                   int     // keys that have ended
 }
 
-// held tells whether a consumer has a scope. Through is for what admin covers.
+// held is a scope, with whether a consumer has it: as one of its own, or by admin, which covers all others.
 type held struct {
 	Scope        domain.Scope
 	Own, ByAdmin bool

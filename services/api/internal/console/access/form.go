@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/console/words"
 	"waybill.dev/shared/domain"
 )
 
@@ -52,7 +53,7 @@ type scopeChoice struct {
 func scopeChoices(p *console.Page, chosen []string) []scopeChoice {
 	var list []scopeChoice
 	for _, s := range domain.Scopes() {
-		list = append(list, scopeChoice{string(s), purpose(s), slices.Contains(chosen, string(s)), p.May(s)})
+		list = append(list, scopeChoice{string(s), words.Scope(s), slices.Contains(chosen, string(s)), p.May(s)})
 	}
 	return list
 }
@@ -63,29 +64,6 @@ func texts(scopes []domain.Scope) []string {
 		list[i] = string(s)
 	}
 	return list
-}
-
-// purpose says what a scope is for.
-func purpose(s domain.Scope) string {
-	switch s {
-	case domain.ScopeWebhooksRead:
-		return "See webhooks and their health"
-	case domain.ScopeWebhooksWrite:
-		return "Make, change and delete webhooks"
-	case domain.ScopeEventsRead:
-		return "See events, deliveries and statistics"
-	case domain.ScopeEventsWrite:
-		return "Publish, test, send again and replay"
-	case domain.ScopeBucketsRead:
-		return "See buckets, consumers, masked keys and managers"
-	case domain.ScopeBucketsWrite:
-		return "Make and revoke keys with scopes of its own"
-	case domain.ScopeMCP:
-		return "Use MCP servers"
-	case domain.ScopeAdmin:
-		return "Everything of the account, and its audit log"
-	}
-	return ""
 }
 
 // atTime is the choice of a date and time of one's own.

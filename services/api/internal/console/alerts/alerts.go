@@ -1,5 +1,5 @@
-// Package alerts has the console's page of alerts: what was told of webhooks that fail, to whom, and
-// whether it arrived.
+// Package alerts has the console's page of alerts: what was told of webhooks that fail and of hostnames that pass to
+// another account, to whom, and whether it arrived.
 package alerts
 
 import (
@@ -27,9 +27,8 @@ func Module() console.Module {
 	templates, _ := fs.Sub(files, "templates") // the name is a constant
 	return console.Module{
 		Name: "alerts", Templates: templates,
-		Routes:  []console.Route{{Method: http.MethodGet, Path: root, Handle: list}},
-		Nav:     []console.NavEntry{{Label: "Alerts", Path: root, Icon: "problems", Order: order, Key: "l"}},
-		Samples: samples(),
+		Routes: []console.Route{{Method: http.MethodGet, Path: root, Handle: list}},
+		Nav:    []console.NavEntry{{Label: "Alerts", Path: root, Icon: "problems", Order: order, Key: "l"}},
 	}
 }
 
@@ -52,6 +51,8 @@ type alert struct {
 		Reason         string `json:"reason"`
 		DeliveryID     string `json:"deliveryId"`
 		LeftOut        int    `json:"leftOut"`
+		Hostname       string `json:"hostname"`
+		NoticeUntil    string `json:"noticeUntil"`
 	} `json:"data"`
 	Deliveries []receipt `json:"deliveries"`
 }
@@ -152,6 +153,10 @@ func newRow(a alert, names, recovered map[string]string) row {
 		r.Label, r.Tone, r.Recovered = "circuit opened", "circuitopen", recovered[a.Data.WebhookID]
 	case domain.WebhookDisabled:
 		r.Label, r.Tone = "disabled", "inactive"
+	case domain.DomainContested:
+		r.Label, r.Tone = "contested", "failing"
+	case domain.DomainMoved:
+		r.Label, r.Tone = "moved", "inactive"
 	default:
 		r.Label, r.Tone = "exhausted", "exhausted"
 	}
@@ -171,21 +176,4 @@ func typeOptions() []console.Option {
 		list = append(list, console.Option{Value: string(t), Label: string(t)})
 	}
 	return list
-}
-
-func samples() map[string][]any {
-	hostile := "<script>alert(1)</script>\u202e\u0007"
-	var a alert
-	a.ID, a.Time = "evt_1", "2026-11-18T15:02:11.000Z"
-	a.Data.WebhookID, a.Data.Host, a.Data.Class, a.Data.SampleAnswer, a.Data.LeftOut = "w", hostile, hostile, hostile, 7
-	a.Deliveries = []receipt{{"d", "w", "delivered"}, {"d", hostile, "retrying"}}
-	full := view{Known: true, MayMake: true, Types: typeOptions(), Paging: console.Paging{Older: root}, Receivers: []receiver{{ID: "w", URL: hostile, Events: domain.AlertTypes(), Active: true}, {ID: "v", URL: hostile}}}
-	recovered := map[string]string{}
-	for _, t := range slices.Backward(domain.AlertTypes()) {
-		a.Type = t
-		full.Rows = append(full.Rows, newRow(a, map[string]string{"w": hostile}, recovered))
-	}
-	a.Type, a.Deliveries = domain.WebhookFailing, nil
-	full.Rows = append(full.Rows, newRow(a, nil, recovered))
-	return map[string][]any{"list.html": {view{Types: typeOptions()}, view{Later: true, Known: true}, full}}
 }

@@ -24,7 +24,7 @@ const path = "/console/audit"
 func Module() console.Module {
 	templates, _ := fs.Sub(files, "templates") // the name is a constant
 	return console.Module{
-		Name: "audit", Templates: templates, Samples: samples(),
+		Name: "audit", Templates: templates,
 		Nav:    []console.NavEntry{{Label: "Audit", Path: path, Icon: "audit", Order: console.OrderAudit, Key: "u"}},
 		Routes: []console.Route{{Method: http.MethodGet, Path: path, Handle: show}},
 	}
@@ -137,7 +137,7 @@ func show(p *console.Page) error {
 		Paging:   p.Offsets(a.Pagination.Offset, len(a.Data), a.Pagination.Total),
 		Days:     []console.Option{{Value: "", Label: "Any time"}, {Value: "1", Label: "Today"}, {Value: "7", Label: "7 days"}, {Value: "30", Label: "30 days"}},
 		Outcomes: []console.Option{{Value: "", Label: "Any"}, {Value: "true", Label: "Done"}, {Value: "false", Label: "Refused"}},
-		Actions:  actions(),
+		Actions:  auditlog.Actions(),
 	}
 	for _, e := range a.Data {
 		l := line{entry: e, Verb: words(e.Action)}
@@ -169,35 +169,4 @@ func command(query url.Values) string {
 		}
 	}
 	return text.String()
-}
-
-// actions are those that there are to choose from; any other may be typed.
-func actions() []string {
-	return []string{
-		auditlog.ActionCreateAccount, auditlog.ActionCreateAdminKey, auditlog.ActionCreateProject,
-		auditlog.ActionCreateBucket, auditlog.ActionUpdateBucket, auditlog.ActionDeleteBucket,
-		auditlog.ActionCreateConsumer, auditlog.ActionUpdateConsumer, auditlog.ActionDeleteConsumer,
-		auditlog.ActionCreateKey, auditlog.ActionCreateKeys, auditlog.ActionUpdateKey, auditlog.ActionDeleteKey, auditlog.ActionRollKeys,
-		auditlog.ActionCreateManager, auditlog.ActionDeleteManager, auditlog.ActionAcceptInvitation, auditlog.ActionDeclineInvitation,
-		auditlog.ActionCreateWebhook, auditlog.ActionUpdateWebhook, auditlog.ActionDeleteWebhook, auditlog.ActionRotateSecret,
-		auditlog.ActionRotateSigningKeys, auditlog.ActionSetCursor, auditlog.ActionDeleteCursor,
-		auditlog.ActionTestWebhook, auditlog.ActionReplayWebhook, auditlog.ActionRetryDelivery, auditlog.ActionRetryDeliveries, auditlog.ActionCancelJob,
-		auditlog.ActionUpdateProject, auditlog.ActionCreateVariable, auditlog.ActionUpdateVariable, auditlog.ActionDeleteVariable,
-		auditlog.ActionUploadSource, auditlog.ActionUploadArchive, auditlog.ActionRedeploy, auditlog.ActionActivateBuild, auditlog.ActionDeleteDeployment,
-	}
-}
-
-func samples() map[string][]any {
-	const hostile, at = "<script>alert(1)</script>\u202e\x00 مرحبا", "2026-11-18T15:02:11Z"
-	e := entry{Action: "delete-key", Timestamp: at, RequestID: hostile, Error: hostile, Count: 7, Actor: actor{Sub: hostile, Type: "consumer"}}
-	e.Actor.Metadata.KeyID, e.Actor.Metadata.Session = "key_1", "csess_1"
-	e.Context.IPAddress, e.Context.UserAgent, e.Route.URL, e.Route.Method = hostile, hostile, hostile, hostile
-	done := entry{Action: "create-bucket", Timestamp: at, Success: true, Count: 1}
-	return map[string][]any{"audit.html": {
-		view{Form: console.NewForm(url.Values{})},
-		view{Form: console.NewForm(url.Values{"actor": {"<b>"}}), Filtered: true},
-		view{Form: console.NewForm(url.Values{}), Actions: actions(), Total: 2, Paging: console.Paging{Newer: path, Older: path + "?offset=50"}, Lines: []line{
-			{e, "delete key", []link{{"key", hostile, "key_1", ""}, {"bucket", "partners", "b_1", "/console/access/buckets/partners"}}}, {done, "create bucket", nil},
-		}},
-	}}
 }

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -36,8 +35,7 @@ func Module() console.Module {
 			{Method: http.MethodGet, Path: root + "/{eventType}", Handle: show},
 			{Method: http.MethodPost, Path: root + "/{eventType}/publish", Handle: publish},
 		},
-		Nav:     []console.NavEntry{{Label: "Catalogue", Path: root, Icon: "catalogue", Order: console.OrderCatalogue, Key: "c"}},
-		Samples: samples(),
+		Nav: []console.NavEntry{{Label: "Catalogue", Path: root, Icon: "catalogue", Order: console.OrderCatalogue, Key: "c"}},
 	}
 }
 
@@ -251,22 +249,4 @@ func typeOf(raw jsontext.Value) []string {
 	var several []string
 	_ = json.Unmarshal(raw, &several) // anything: it says nothing
 	return several
-}
-
-func samples() map[string][]any {
-	hostile := "<script>alert(1)</script>\u202e"
-	missing := &console.Problem{Status: http.StatusNotFound, NoOperation: true}
-	v := &volume{Events: 214, Attempts: 300, Failed: 3, Line: console.Line{Label: "x", Values: make([]float64, hours)}}
-	r := &registered{Webhooks: []webhook{{ID: "w", URL: "https://x.example/" + hostile + strings.Repeat("long", 50), Active: true}, {ID: "v"}}, More: true}
-	wrong := console.NewForm(url.Values{"event": {"<b>"}})
-	wrong.Problem = &console.Problem{Status: 400, Title: "Invalid input", Detail: hostile, Faults: []console.Fault{{Pointer: "/data/shipmentId", Detail: hostile}, {Pointer: "/event", Detail: "x"}}}
-	full := line{"shipment.created", hostile, v, r}
-	return map[string][]any{
-		"list.html": {listView{}, listView{Lines: []line{{Name: "shipment.created"}}, NoVolume: missing, NoWebhooks: missing}, listView{Lines: []line{full}}},
-		"type.html": {
-			&typeView{line: line{Name: "shipment.created"}, Form: console.NewForm(nil), NoVolume: missing, NoWebhooks: missing},
-			&typeView{line: line{Name: "shipment.created", Volume: v, Registered: &registered{}}, Form: console.NewForm(nil)},
-			&typeView{line: full, Fields: []field{{Name: "shipmentId", Type: "string", Required: true, Text: hostile, Members: []string{hostile}}}, Schema: `{"a":1}`, Sample: `{}`, Code: []code{{"Go", hostile}}, Form: wrong, MaySend: true, Links: true},
-		},
-	}
 }

@@ -27,7 +27,7 @@ func Module() console.Module {
 	templates, _ := fs.Sub(files, "templates") // the name is a constant
 	show, act := console.Shown, console.Acted
 	return console.Module{
-		Name: "certificates", Templates: templates, Samples: samples(),
+		Name: "certificates", Templates: templates,
 		Nav: []console.NavEntry{{Label: "Client certificates", Path: listPath, Icon: "access", Order: order}},
 		Routes: []console.Route{
 			show(listPath, list), act(listPath, create),
@@ -59,7 +59,7 @@ func (c ca) Path(more ...string) string {
 	return console.Path(append([]string{"console", "certificates", c.ID}, more...)...)
 }
 
-// ended tells whether the certificate has ended.
+// ended reports whether the certificate has ended.
 func (c ca) ended(p *console.Page) bool {
 	ends, err := time.Parse(time.RFC3339, c.Info.ValidTo)
 	return err == nil && p.Now().After(ends)

@@ -15,11 +15,11 @@ import (
 	"waybill.dev/services/api/internal/console"
 )
 
-// Templates executes every template of a module with each of its samples, of which there must be
-// two at least: empty and full. What comes out must be well-formed, and have nothing that the
+// Templates executes every template of a module with each of its samples, by the name of the template's
+// file, of which there must be two at least: empty and full. What comes out must be well-formed, and have nothing that the
 // policy forbids or that hostile text could have brought in: no script, no style, no handler, no
 // address that is not http, no character that turns the direction of writing.
-func Templates(t *testing.T, m console.Module) {
+func Templates(t *testing.T, m console.Module, samples map[string][]any) {
 	t.Helper()
 	names, err := fs.Glob(m.Templates, "*.html")
 	if err != nil {
@@ -29,10 +29,10 @@ func Templates(t *testing.T, m console.Module) {
 		if strings.HasPrefix(name, "_") {
 			continue
 		}
-		if len(m.Samples[name]) < 2 {
-			t.Errorf("%s has %d samples, want two: empty and full", name, len(m.Samples[name]))
+		if len(samples[name]) < 2 {
+			t.Errorf("%s has %d samples, want two: empty and full", name, len(samples[name]))
 		}
-		for i, data := range m.Samples[name] {
+		for i, data := range samples[name] {
 			text, err := console.Execute(m, name, data)
 			if err != nil {
 				t.Errorf("%s with sample %d: %v", name, i, err)
@@ -43,7 +43,7 @@ func Templates(t *testing.T, m console.Module) {
 			}
 		}
 	}
-	for name := range m.Samples {
+	for name := range samples {
 		if !slices.Contains(names, name) {
 			t.Errorf("there are samples for %s, which there is not", name)
 		}
@@ -91,7 +91,7 @@ func isVoid(name string) bool {
 	return slices.Contains([]string{"input", "br", "hr", "img", "meta", "link", "wbr", "col"}, name)
 }
 
-// forbidden tells whether an element has what no page may have.
+// forbidden reports whether an element has what no page may have.
 func forbidden(token html.Token) error {
 	if slices.Contains([]string{"script", "style", "iframe", "object", "embed", "base"}, token.Data) {
 		return errors.New("a page may have no element " + token.Data)

@@ -11,6 +11,7 @@ import (
 
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/deliverylog"
+	"waybill.dev/services/api/internal/console/words"
 	"waybill.dev/shared/domain"
 )
 
@@ -144,7 +145,7 @@ func describe(query url.Values, hooks deliverylog.Webhooks) []console.Fact {
 		case f.name == "webhookId":
 			value = hooks.Of(value).Name()
 		case f.name == "reason":
-			value = deliverylog.Reason(value)
+			value = words.Reason(value)
 		}
 		facts = append(facts, console.Fact{Name: f.label, Value: value})
 	}

@@ -125,7 +125,7 @@ func writeFields(b *strings.Builder, fields []header) {
 	}
 }
 
-// IsJSON tells whether the answer says that its body is JSON.
+// IsJSON reports whether the answer says that its body is JSON.
 func (a attempt) IsJSON() bool {
 	kind := value(a.ResponseHeaders, "content-type")
 	return strings.Contains(kind, "json") || kind == "" && strings.HasPrefix(strings.TrimSpace(a.ResponseBody), "{")
@@ -167,6 +167,7 @@ type check struct {
 	Check  string `json:"check"`
 	Result string `json:"result"`
 	Detail string `json:"detail"`
+	Answer string `json:"answer"`
 }
 
 // webhook is the webhook as it is now.

@@ -41,7 +41,6 @@ func Module() console.Module {
 			{Method: http.MethodGet, Path: chosenPath, Handle: chosen},
 			{Method: http.MethodPost, Path: chosenPath, Handle: sendChosen},
 		},
-		Nav:     []console.NavEntry{{Label: "Deliveries", Path: listPath, Icon: "deliveries", Order: console.OrderDeliveries, Key: "d"}},
-		Samples: samples(),
+		Nav: []console.NavEntry{{Label: "Deliveries", Path: listPath, Icon: "deliveries", Order: console.OrderDeliveries, Key: "d"}},
 	}
 }

@@ -121,7 +121,7 @@ func newView(p *console.Page, eventID, webhookID string, e *explanation, unexpla
 	}
 	v.Webhook.ID = webhookID
 	if unexplained == nil {
-		v.Verdict = verdict{Word: words(e.Verdict), Tone: tone(e.Verdict), Summary: e.Summary, Act: act(e.Verdict)}
+		v.Verdict = verdict{Word: verdictWords(e.Verdict), Tone: tone(e.Verdict), Summary: e.Summary, Act: act(e.Verdict)}
 		for _, advice := range e.Advice {
 			v.Verdict.Advice = append(v.Verdict.Advice, sentence(advice))
 		}
@@ -196,8 +196,8 @@ func act(verdict string) string {
 	return ""
 }
 
-// words writes a verdict's name, which is one word of several, as several: "schedule exhausted".
-func words(name string) string {
+// verdictWords writes a verdict's name, which is one word of several, as several: "schedule exhausted".
+func verdictWords(name string) string {
 	var b strings.Builder
 	for i, r := range name {
 		if r >= 'A' && r <= 'Z' {
@@ -291,7 +291,7 @@ func retry(p *console.Page) error {
 	return p.Done("The delivery is sent again.", back)
 }
 
-// within tells whether a path leads to a page of the console.
+// within reports whether a path leads to a page of the console.
 func within(path string) bool {
 	u, err := url.Parse(path)
 	return err == nil && u.Scheme == "" && u.Host == "" && strings.HasPrefix(u.Path, "/console/") && !strings.Contains(u.Path, "..") && !strings.ContainsAny(path, "\\\r\n")

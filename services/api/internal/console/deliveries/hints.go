@@ -65,7 +65,7 @@ func hints(a attempt, timeoutSeconds float64, said bool) []string {
 	return list
 }
 
-// loginPage tells whether an answer is a page that asks for a password.
+// loginPage reports whether an answer is a page that asks for a password.
 func loginPage(a attempt) bool {
 	if !strings.Contains(value(a.ResponseHeaders, "content-type"), "html") {
 		return false

@@ -9,6 +9,7 @@ import (
 
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/deliverylog"
+	"waybill.dev/services/api/internal/console/words"
 	"waybill.dev/shared/domain"
 )
 
@@ -184,18 +185,15 @@ func typeOptions() []console.Option {
 func classOptions() []console.Option {
 	list := []console.Option{{Value: "", Label: "any"}}
 	for _, c := range domain.Classes() {
-		list = append(list, console.Option{Value: string(c), Label: string(c)})
+		list = append(list, console.Option{Value: string(c), Label: words.Class(string(c))})
 	}
 	return list
 }
 
 func reasonOptions() []console.Option {
 	list := []console.Option{{Value: "", Label: "any"}}
-	for _, r := range []string{
-		domain.ReasonExhausted, domain.ReasonCircuitOpen, domain.ReasonInactive, domain.ReasonOverCap, domain.ReasonBehindShipment,
-		domain.ReasonWebhookDeleted, domain.ReasonRetention, domain.ReasonUnreadable,
-	} {
-		list = append(list, console.Option{Value: r, Label: deliverylog.Reason(r)})
+	for _, r := range domain.Reasons() {
+		list = append(list, console.Option{Value: r, Label: words.Reason(r)})
 	}
 	return list
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"waybill.dev/services/api/internal/console/deliverylog"
+	"waybill.dev/services/api/internal/console/words"
 	"waybill.dev/shared/domain"
 )
 
@@ -18,6 +18,8 @@ type step struct {
 	At    string // empty: no time is known
 	Soon  bool   // At is yet to come
 	Text  string
+	// Answer is what the receiver wrote, to another delivery.
+	Answer string
 	// Wait says how long nothing was done before, and why.
 	Wait    string
 	Attempt *attemptStep
@@ -59,7 +61,7 @@ func (v *deliveryView) timeline(e *explanation, opened *open) []step {
 			}
 			shown = true
 		default:
-			steps = append(steps, step{Tone: stepTone(c.Result), Title: stepTitle(c), Text: sentence(c.Detail)})
+			steps = append(steps, step{Tone: stepTone(c.Result), Title: stepTitle(c), Text: sentence(c.Detail), Answer: c.Answer})
 		}
 	}
 	if v.D == nil {
@@ -248,7 +250,7 @@ func (v *deliveryView) end() step {
 	case d.Status == domain.StatusDelivered:
 		return step{Tone: "good", Title: "Delivered", At: d.UpdatedAt, Text: "The receiver took it. Nothing more is sent."}
 	case d.Status == domain.StatusFailed:
-		return step{Tone: "bad", Title: "The end: " + deliverylog.Reason(d.Reason), At: d.UpdatedAt, Text: "Nothing more is sent by itself. It stays in the log and can be sent again."}
+		return step{Tone: "bad", Title: "The end: " + words.Reason(d.Reason), At: d.UpdatedAt, Text: "Nothing more is sent by itself. It stays in the log and can be sent again."}
 	case v.Verdict.NextAt != "":
 		return step{Tone: "next", Title: v.Verdict.Next, At: v.Verdict.NextAt, Soon: true, Text: v.stage()}
 	case d.Status == domain.StatusHeld:
@@ -256,7 +258,7 @@ func (v *deliveryView) end() step {
 	case d.Reason == domain.ReasonCircuitOpen:
 		return step{Tone: "next", Title: "Waits for the circuit", Text: "It goes out when a probe of the receiver succeeds."}
 	case d.Reason != "":
-		return step{Tone: "next", Title: "Waits: " + deliverylog.Reason(d.Reason), Text: "It goes out by itself."}
+		return step{Tone: "next", Title: "Waits: " + words.Reason(d.Reason), Text: "It goes out by itself."}
 	}
 	return step{Tone: "next", Title: "Attempt " + strconv.Itoa(d.AttemptCount+1), Text: "In flight, or about to start."}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/console/words"
 	"waybill.dev/shared/domain"
 )
 
@@ -29,39 +30,12 @@ type Delivery struct {
 	UpdatedAt     string        `json:"updatedAt"`
 }
 
-// InFlight tells whether an attempt may be under way, so that the API would refuse a retry.
+// InFlight reports whether an attempt may be under way, so that the API would refuse a retry.
 func (d Delivery) InFlight() bool { return d.Status == domain.StatusPending }
 
 // Why says in a few words what a delivery waits for, or why it ended; empty: there is nothing
 // to say.
-func (d Delivery) Why() string { return Reason(d.Reason) }
-
-// Reason says a reason in words.
-func Reason(reason string) string {
-	switch reason {
-	case domain.ReasonWebhookDeleted:
-		return "webhook deleted"
-	case domain.ReasonExhausted:
-		return "schedule exhausted"
-	case domain.ReasonRetention:
-		return "retention over"
-	case domain.ReasonCircuitOpen:
-		return "circuit open"
-	case domain.ReasonInactive:
-		return "webhook inactive"
-	case domain.ReasonUnreadable:
-		return "webhook unreadable"
-	case domain.ReasonOverCap:
-		return "over capacity"
-	case domain.ReasonBehindShipment:
-		return "behind an earlier event"
-	case "pull":
-		return "fetched, not sent"
-	case domain.ReasonCancelled:
-		return "job cancelled"
-	}
-	return reason
-}
+func (d Delivery) Why() string { return words.Reason(d.Reason) }
 
 // Page is a page of deliveries.
 type Page struct {

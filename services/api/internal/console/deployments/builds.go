@@ -51,10 +51,10 @@ func showBuilds(p *console.Page) error {
 	return p.Show("deployment.html", title(d), v)
 }
 
-// Serves tells whether a build is the one that is served.
+// Serves reports whether a build is the one that is served.
 func (h head) Serves(b build) bool { return h.Deployment.Build != nil && h.Deployment.Build.ID == b.ID }
 
-// MayServe tells whether a build can be built anew: its archive was good once.
+// MayServe reports whether a build can be built anew: its archive was good once.
 func (h head) MayServe(b build) bool {
 	return h.May && !h.Deployment.Local() && b.Status == string(domain.BuildSuccess)
 }

@@ -5,6 +5,7 @@ package deployments
 import (
 	"cmp"
 	"embed"
+	"fmt"
 	"io/fs"
 	"strconv"
 	"strings"
@@ -36,7 +37,7 @@ func Module() console.Module {
 	templates, _ := fs.Sub(files, "templates") // the name is a constant
 	show, act := console.Shown, console.Acted
 	return console.Module{
-		Name: "deployments", Templates: templates, Samples: samples(),
+		Name: "deployments", Templates: templates,
 		Nav: []console.NavEntry{{Label: "Deployments", Path: listPath, Icon: "deployments", Order: console.OrderDeployments, Key: "o"}},
 		Routes: []console.Route{
 			show(listPath, list),
@@ -70,6 +71,18 @@ type deployment struct {
 	Build              *build  `json:"build"`     // the one that is served
 	LastBuild          *build  `json:"lastBuild"` // the newest
 	VariablesChangedOn *string `json:"variablesChangedOn"`
+	Archives           *struct {
+		Bytes float64 `json:"bytes"`
+		Limit float64 `json:"limit"`
+	} `json:"archives"` // of the account
+}
+
+// Kept says how much of archives the account keeps; empty: it is not known.
+func (d deployment) Kept() string {
+	if d.Archives == nil {
+		return ""
+	}
+	return fmt.Sprintf("%.1f of %.0f MiB that the account may keep", d.Archives.Bytes/(1<<20), d.Archives.Limit/(1<<20))
 }
 
 // build is a build as the API shows it.
@@ -97,10 +110,10 @@ func (d deployment) Word() string {
 	return strings.ToLower(d.State)
 }
 
-// Local tells whether it is the folder that the process itself serves.
+// Local reports whether it is the folder that the process itself serves.
 func (d deployment) Local() bool { return d.Name == local }
 
-// Failed tells whether a build failed after the one that is served.
+// Failed reports whether a build failed after the one that is served.
 func (d deployment) Failed() bool {
 	return d.LastBuild != nil && d.LastBuild.Status == string(domain.BuildError) && (d.Build == nil || d.LastBuild.Number > d.Build.Number)
 }
@@ -153,7 +166,7 @@ func (b build) Word() string {
 	return strings.ToLower(b.Status)
 }
 
-// Open tells whether the build goes on.
+// Open reports whether the build goes on.
 func (b build) Open() bool {
 	return b.Status == string(domain.BuildQueued) || b.Status == string(domain.BuildBuilding)
 }

@@ -36,7 +36,7 @@ type entry struct {
 	Attributes jsontext.Value `json:"attributes"`
 }
 
-// HasAttributes tells whether there are any.
+// HasAttributes reports whether there are any.
 func (e entry) HasAttributes() bool {
 	text := strings.TrimSpace(string(e.Attributes))
 	return text != "" && text != "null" && text != "{}"

@@ -27,7 +27,7 @@ func Module() console.Module {
 	templates, _ := fs.Sub(files, "templates") // the name is a constant
 	show, act := console.Shown, console.Acted
 	return console.Module{
-		Name: "domains", Templates: templates, Samples: samples(),
+		Name: "domains", Templates: templates,
 		Nav: []console.NavEntry{{Label: "Custom domains", Path: listPath, Icon: "environments", Order: order}},
 		Routes: []console.Route{
 			show(listPath, list), act(listPath, create),
@@ -59,6 +59,9 @@ type item struct {
 		Error   *string `json:"error"`
 	} `json:"certificate"`
 	NextCheckOn *string `json:"nextCheckOn"`
+	ProvenOn    *string `json:"provenOn"`
+	NoticeUntil *string `json:"noticeUntil"`
+	LostOn      *string `json:"lostOn"`
 	CreatedOn   string  `json:"createdOn"`
 }
 
@@ -70,10 +73,13 @@ func (i item) Deployment() string {
 	return *i.Deployments[0].Name
 }
 
-// Waits tells whether the account has not yet shown that the hostname is its own.
+// Waits reports whether the hostname is not the account's.
 func (i item) Waits() bool { return i.Status != "active" }
 
-// Uploaded tells whether the certificate is the account's.
+// Unproven reports whether the record has to be set.
+func (i item) Unproven() bool { return i.Waits() || i.NoticeUntil != nil }
+
+// Uploaded reports whether the certificate is the account's.
 func (i item) Uploaded() bool {
 	return i.Certificate.Source != nil && *i.Certificate.Source == string(domain.CertificateUploaded)
 }

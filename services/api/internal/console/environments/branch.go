@@ -34,7 +34,7 @@ func (l place) Path(more ...string) string {
 // Above is where the project's page is.
 func (l place) Above() string { return project{Name: l.Project}.Path() }
 
-// Previews tells whether it stands for all preview branches.
+// Previews reports whether it stands for all preview branches.
 func (l place) Previews() bool { return l.Branch == domain.PreviewBranch }
 
 // Title is what the branch is called on pages.

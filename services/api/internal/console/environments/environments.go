@@ -32,7 +32,7 @@ func Module() console.Module {
 	templates, _ := fs.Sub(files, "templates") // the name is a constant
 	show, act := console.Shown, console.Acted
 	return console.Module{
-		Name: "environments", Templates: templates, Samples: samples(),
+		Name: "environments", Templates: templates,
 		Nav: []console.NavEntry{{Label: "Environments", Path: listPath, Icon: "environments", Order: console.OrderEnvironments, Key: "n"}},
 		Routes: []console.Route{
 			show(listPath, list),
@@ -81,7 +81,7 @@ func (e environment) Path() string {
 	return console.Path("console", "environments", e.ProjectName, e.BranchName)
 }
 
-// Local tells whether it is the folder that the process itself serves, whose variables are the
+// Local reports whether it is the folder that the process itself serves, whose variables are the
 // process's own.
 func (e environment) Local() bool { return e.Name == local }
 

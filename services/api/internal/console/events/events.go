@@ -45,8 +45,7 @@ func Module() console.Module {
 			{Method: http.MethodGet, Path: publishPath, Static: true, Handle: compose},
 			{Method: http.MethodPost, Path: publishPath, Handle: publish},
 		},
-		Nav:     []console.NavEntry{{Label: "Events", Path: listPath, Icon: "events", Order: console.OrderEvents, Key: "e"}},
-		Samples: samples(),
+		Nav: []console.NavEntry{{Label: "Events", Path: listPath, Icon: "events", Order: console.OrderEvents, Key: "e"}},
 	}
 }
 

@@ -32,8 +32,7 @@ func Module() console.Module {
 			{Method: http.MethodGet, Path: "/console/find", Static: true, Handle: find},
 			{Method: http.MethodPost, Path: "/console/sample", Handle: send},
 		},
-		Nav:     []console.NavEntry{{Label: "Home", Path: "/console", Icon: "home", Order: console.OrderHome, Key: "h"}},
-		Samples: samples(),
+		Nav: []console.NavEntry{{Label: "Home", Path: "/console", Icon: "home", Order: console.OrderHome, Key: "h"}},
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,6 +16,7 @@ import (
 
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/deliverylog"
+	"waybill.dev/services/api/internal/console/words"
 	"waybill.dev/shared/domain"
 )
 
@@ -42,8 +42,7 @@ func Module() console.Module {
 			{Method: http.MethodGet, Path: onePath + "/cancel", Handle: confirm},
 			{Method: http.MethodPost, Path: onePath + "/cancel", Handle: cancel},
 		},
-		Nav:     []console.NavEntry{{Label: "Jobs", Path: listPath, Icon: "jobs", Order: console.OrderDeliveries + 5, Key: "j"}},
-		Samples: samples(),
+		Nav: []console.NavEntry{{Label: "Jobs", Path: listPath, Icon: "jobs", Order: console.OrderDeliveries + 5, Key: "j"}},
 	}
 }
 
@@ -61,7 +60,7 @@ type job struct {
 	CreatedBy string                    `json:"createdBy"`
 }
 
-// Running tells whether it still sends, or waits for attempts.
+// Running reports whether it still sends, or waits for attempts.
 func (j job) Running() bool { return j.Status == running }
 
 // Ended is how many attempts have ended.
@@ -145,7 +144,7 @@ func facts(j job, hooks deliverylog.Webhooks) []console.Fact {
 		case f.name == "webhookId":
 			value = hooks.Of(value).Name()
 		case f.name == "reason":
-			value = deliverylog.Reason(value)
+			value = words.Reason(value)
 		}
 		list = append(list, console.Fact{Name: f.label, Value: value})
 	}
@@ -227,26 +226,4 @@ func cancel(p *console.Page) error {
 		return err
 	}
 	return p.Done("The job sends nothing more.", console.Path("console", "jobs", id))
-}
-
-// samples are data to try the templates with.
-func samples() map[string][]any {
-	const hostile = "<script>\u202e"
-	full := job{
-		ID: "0198e5d0-1111-7222-8333-444455556666", Kind: "retry", Status: running, Matched: 1234, Sent: 1000, Delivered: 960, Failed: 12, CreatedAt: "2026-11-18T12:30:00.000Z", CreatedBy: hostile,
-		Filter: map[string]jsontext.Value{"status": jsontext.Value(`"failed"`), "webhookId": jsontext.Value(`"<script>"`), "statusCode": jsontext.Value("500")},
-	}
-	done := full
-	done.Status, done.Sent, done.Delivered, done.Failed = "done", 1234, 1234, 0
-	cancelled := full
-	cancelled.Status = "cancelled"
-	hooks := deliverylog.Webhooks{{ID: "<script>", URL: "https://x.example/" + hostile}}
-	views := []any{jobView{}}
-	for _, j := range slices.Concat([]job{full}, []job{done, cancelled}) {
-		views = append(views, jobView{Job: j, Facts: facts(j, hooks), MaySend: true, Left: "about 3 min", Failed: againPath, Log: "/console/deliveries"})
-	}
-	return map[string][]any{
-		"list.html": {listView{}, listView{Rows: []row{{full, summary(full, hooks)}, {done, ""}}, Paging: console.Paging{Older: "?a"}}},
-		"job.html":  views,
-	}
 }

@@ -35,7 +35,7 @@ type line struct {
 	access
 }
 
-// Metered tells whether there are numbers.
+// Metered reports whether there are numbers.
 func (l line) Metered() bool { return l.Usage != nil }
 
 // Used is what was used in the present period.

@@ -37,7 +37,7 @@ func Module() console.Module {
 	templates, _ := fs.Sub(files, "templates") // the name is a constant
 	show, act := console.Shown, console.Acted
 	return console.Module{
-		Name: "metering", Templates: templates, Samples: samples(),
+		Name: "metering", Templates: templates,
 		Nav: []console.NavEntry{{Label: "Metering", Path: listPath, Icon: "metering", Order: order}},
 		Routes: []console.Route{
 			show(listPath, listBuckets),
@@ -134,5 +134,5 @@ func document(values url.Values, form *console.Form) (json.RawMessage, bool) {
 	return nil, false
 }
 
-// may tells whether the session's key may change what metering has.
+// may reports whether the session's key may change what metering has.
 func may(p *console.Page) bool { return p.May(domain.ScopeMeteringWrite) }

@@ -162,7 +162,7 @@ func (s *schema) shape(f *field) {
 	}
 }
 
-// Has tells whether a value is chosen, for templates.
+// Has reports whether a value is chosen, for templates.
 func (f field) Has(form *console.Form, value string) bool {
 	return slices.Contains(form.Values[f.Name], value)
 }

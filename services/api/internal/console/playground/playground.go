@@ -23,7 +23,7 @@ const path = "/console/mcp"
 func Module() console.Module {
 	templates, _ := fs.Sub(files, "templates") // the name is a constant
 	return console.Module{
-		Name: "playground", Templates: templates, Samples: samples(),
+		Name: "playground", Templates: templates,
 		Nav: []console.NavEntry{{Label: "MCP", Path: path, Icon: "mcp", Order: console.OrderMCP, Key: "m"}},
 		Routes: []console.Route{
 			{Method: http.MethodGet, Path: path, Static: true, Handle: show},
@@ -73,7 +73,7 @@ func (i item) key() string {
 	return i.Name
 }
 
-// Destroys tells whether the tool says that it loses or repeats something. One that changes and
+// Destroys reports whether the tool says that it loses or repeats something. One that changes and
 // says nothing of it may: see the protocol's own default.
 func (i item) Destroys() bool {
 	return i.kind == kindTool && !i.Annotations.ReadOnly && (i.Annotations.Destructive == nil || *i.Annotations.Destructive)

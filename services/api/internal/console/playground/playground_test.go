@@ -9,13 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"waybill.dev/services/api/internal/console"
-	"waybill.dev/services/api/internal/console/consoletest"
 )
-
-func TestTemplates(t *testing.T) {
-	t.Parallel()
-	consoletest.Templates(t, Module())
-}
 
 // What is typed becomes arguments of the schema's types; what is left empty is left out, and what
 // is of the wrong type is the server's to refuse.

@@ -84,6 +84,8 @@ func (e *ending) Name() string {
 		return "The certificate of a custom domain"
 	case domain.ExpiryClientCA:
 		return "A CA certificate"
+	case domain.ExpiryCustomDomain:
+		return "A custom domain"
 	}
 	return string(e.Kind)
 }
@@ -116,7 +118,7 @@ func (e *ending) Link() string {
 		return "/console/signing-keys"
 	case domain.ExpiryAPIKey:
 		return console.Path("console", "access", "buckets", e.BucketName, "consumers", e.ConsumerName)
-	case domain.ExpiryDomainCertificate:
+	case domain.ExpiryDomainCertificate, domain.ExpiryCustomDomain:
 		return "/console/domains"
 	case domain.ExpiryClientCA:
 		return console.Path("console", "certificates", e.CA)

@@ -1,5 +1,5 @@
-// Package problems has the console's page of what goes wrong now: undelivered deliveries by
-// webhook and by what happened, each group with a sample answer and the way to send it again.
+// Package problems has the console's page of what goes wrong now: the webhooks that are not healthy and
+// those whose deliveries failed for good, each with what its receiver last said and the way to send again.
 package problems
 
 import (
@@ -8,11 +8,12 @@ import (
 	"io/fs"
 	"net/http"
 	"net/url"
-	"slices"
+	"strconv"
 	"time"
 
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/deliverylog"
+	"waybill.dev/services/api/internal/console/words"
 	"waybill.dev/shared/domain"
 )
 
@@ -30,173 +31,191 @@ func Module() console.Module {
 	templates, _ := fs.Sub(files, "templates") // the name is a constant
 	return console.Module{
 		Name: "problems", Templates: templates,
-		Routes:  []console.Route{{Method: http.MethodGet, Path: path, Handle: show}},
-		Nav:     []console.NavEntry{{Label: "Problems", Path: path, Icon: "problems", Order: console.OrderProblems, Key: "p"}},
-		Samples: samples(),
+		Routes: []console.Route{{Method: http.MethodGet, Path: path, Handle: show}},
+		Nav:    []console.NavEntry{{Label: "Problems", Path: path, Icon: "problems", Order: console.OrderProblems, Key: "p"}},
 	}
 }
 
 type view struct {
-	Groups   []group
+	Entries  []entry
 	Endings  endings
 	NoEnds   *console.Problem // why it is not known what ends
 	Checked  time.Time
-	Cut      bool // there is more than was read
-	More     int  // groups that are not shown
+	Cut      bool // more deliveries failed for good than were read
+	More     bool // there are webhooks that are not shown
 	MayRetry bool
 }
 
-// group is what goes wrong in one way at one webhook.
-type group struct {
+// entry is what goes wrong at one webhook.
+type entry struct {
 	Webhook deliverylog.Webhook
-	Class   string // of the last attempts; empty: there were none
-	Reason  string // the most common one
-	N       int
-	Status  []part
-	First   string // the oldest event's acceptance
-	Last    string // the newest change
-	Sample  string // id of the newest delivery
-	Answer  string // what the receiver last said to it
+	State   string // that of its health; empty: it is healthy, or not known
+	Since   *string
+	Hour    window
+	Classes []part // of the attempts of the last hour that failed
+	Waiting int
+	Held    int
+	Coming  int // scheduled for another attempt
+	Failed  int // for good; 0: none, or their number is not known
+	Sample  string
 	Code    int
+	Answer  string // what the receiver last said
+	At      *string
 	Log     string
 	Again   string
 }
 
-// part is how many of a group have a status.
+// part is how many attempts ended in one way.
 type part struct {
-	Status domain.Status
-	N      int
+	Class string
+	N     int
+}
+
+// window is what became of attempts.
+type window struct {
+	Attempts    int            `json:"attempts"`
+	Failed      int            `json:"failed"`
+	SuccessRate *float64       `json:"successRate"`
+	Classes     map[string]int `json:"classes"`
+}
+
+// troubled is a webhook that is not healthy, as the API lists it.
+type troubled struct {
+	deliverylog.Webhook
+
+	Health struct {
+		State   string `json:"state"`
+		Circuit struct {
+			Since *string `json:"since"`
+		} `json:"circuit"`
+		Windows   map[string]window `json:"windows"`
+		Waiting   int               `json:"waiting"`
+		Held      int               `json:"held"`
+		Scheduled int               `json:"scheduled"`
+		Answers   []struct {
+			At         *string `json:"at"`
+			StatusCode int     `json:"statusCode"`
+			Class      string  `json:"class"`
+			Body       string  `json:"body"`
+		} `json:"answers"`
+	} `json:"health"`
 }
 
 const (
-	// maxRead is how many deliveries of each status are read: one page of the API's.
+	// maxRead is how many deliveries that failed for good are read: one page of the API's.
 	maxRead = "1000"
-	// maxGroups bounds how many groups are shown, and maxAnswers of how many the answer is.
-	maxGroups  = 50
+	// maxEntries bounds how many webhooks are shown, and maxAnswers of how many the answer is read.
+	maxEntries = 50
 	maxAnswers = 15
 	// maxAnswer bounds how much of an answer is shown, in bytes.
 	maxAnswer = 300
 )
 
-// troubled are the statuses of what has a problem.
-func troubled() []domain.Status {
-	return []domain.Status{domain.StatusFailed, domain.StatusRetrying, domain.StatusHeld}
-}
-
 func show(p *console.Page) error {
 	v := view{Checked: p.Now(), MayRetry: p.May(domain.ScopeEventsWrite)}
-	var all []deliverylog.Delivery
-	for _, status := range troubled() {
-		var page deliverylog.Page
-		if err := p.API.Get("/v1/deliveries", url.Values{"status": {string(status)}, "limit": {maxRead}}, &page); err != nil {
-			return err
-		}
-		v.Cut = v.Cut || page.NextCursor != nil
-		all = append(all, page.Data...)
+	var failed deliverylog.Page
+	if err := p.API.Get("/v1/deliveries", url.Values{"status": {string(domain.StatusFailed)}, "limit": {maxRead}}, &failed); err != nil {
+		return err
+	}
+	v.Cut = failed.NextCursor != nil
+	var webhooks []troubled
+	// A key that may not see webhooks is shown what failed.
+	if p.API.Try("/v1/webhooks", url.Values{"include": {"health"}, "troubled": {"true"}, "limit": {strconv.Itoa(maxEntries)}}, &webhooks) == nil {
+		v.More = p.API.Last().Header.Get("Link") != ""
 	}
 	if v.Endings, v.NoEnds = readEndings(p); unseen(v.NoEnds) {
 		v.NoEnds = nil
 	}
-	p.CLI("deliveries list --status failed")
+	p.CLI("webhooks list --troubled")
 	hooks, _ := deliverylog.ReadWebhooks(p)
-	v.Groups = groups(all, hooks)
-	if len(v.Groups) > maxGroups {
-		v.More = len(v.Groups) - maxGroups
-		v.Groups = v.Groups[:maxGroups]
+	v.Entries = entries(webhooks, failed.Data, v.Cut, hooks)
+	if len(v.Entries) > maxEntries {
+		v.Entries, v.More = v.Entries[:maxEntries], true
 	}
-	for i := range v.Groups[:min(len(v.Groups), maxAnswers)] {
-		v.Groups[i].answer(p)
+	for i := range v.Entries[:min(len(v.Entries), maxAnswers)] {
+		v.Entries[i].answer(p)
 	}
 	return p.Show("problems.html", "Problems", v)
 }
 
-// groups sorts deliveries by webhook and class: the largest group first.
-func groups(all []deliverylog.Delivery, hooks deliverylog.Webhooks) []group {
-	type key struct{ webhook, class string }
-	at := map[key]int{}
-	var list []group
-	for _, d := range all {
-		k := key{d.WebhookID, d.Class}
-		i, ok := at[k]
+// entries has one for each webhook: those that are not healthy, and then those whose deliveries have
+// failed for good. Cut tells that there are more of these than were read.
+func entries(webhooks []troubled, failed []deliverylog.Delivery, cut bool, hooks deliverylog.Webhooks) []entry {
+	at := map[string]int{}
+	var list []entry
+	for i := range webhooks {
+		at[webhooks[i].ID] = len(list)
+		list = append(list, webhooks[i].entry())
+	}
+	for _, d := range failed {
+		i, ok := at[d.WebhookID]
 		if !ok {
 			i = len(list)
-			at[k] = i
-			list = append(list, group{Webhook: hooks.Of(d.WebhookID), Class: d.Class, Reason: d.Why(), First: d.CreatedAt, Last: d.UpdatedAt, Sample: d.ID, Code: d.StatusCode})
+			at[d.WebhookID] = i
+			list = append(list, entry{Webhook: hooks.Of(d.WebhookID)})
 		}
-		list[i].add(d)
+		if list[i].Sample == "" {
+			list[i].Sample, list[i].Code = d.ID, cmp.Or(list[i].Code, d.StatusCode)
+		}
+		if !cut {
+			list[i].Failed++
+		}
 	}
 	for i := range list {
 		query := url.Values{"webhookId": {list[i].Webhook.ID}}
-		if list[i].Class != "" {
-			query.Set("class", list[i].Class)
-		}
-		if len(list[i].Status) == 1 {
-			query.Set("status", string(list[i].Status[0].Status))
+		if list[i].State == "" {
+			query.Set("status", string(domain.StatusFailed))
 		}
 		list[i].Log, list[i].Again = listPath+"?"+query.Encode(), againPath+"?"+query.Encode()
 	}
-	slices.SortStableFunc(list, func(a, b group) int { return cmp.Compare(b.N, a.N) })
 	return list
 }
 
-func (g *group) add(d deliverylog.Delivery) {
-	g.N++
-	i := slices.IndexFunc(g.Status, func(p part) bool { return p.Status == d.Status })
-	if i < 0 {
-		i = len(g.Status)
-		g.Status = append(g.Status, part{Status: d.Status})
+func (w *troubled) entry() entry {
+	h := &w.Health
+	e := entry{Webhook: w.Webhook, State: h.State, Since: h.Circuit.Since, Hour: h.Windows["1h"], Waiting: h.Waiting, Held: h.Held, Coming: h.Scheduled}
+	for _, class := range domain.Classes() {
+		if n := e.Hour.Classes[string(class)]; n > 0 && class != domain.ClassOK {
+			e.Classes = append(e.Classes, part{string(class), n})
+		}
 	}
-	g.Status[i].N++
-	g.First = min(g.First, d.CreatedAt)
-	if d.UpdatedAt > g.Last {
-		g.Last, g.Sample, g.Code = d.UpdatedAt, d.ID, d.StatusCode
+	for _, a := range h.Answers {
+		if a.Class != string(domain.ClassOK) {
+			e.Code, e.Answer, e.At = a.StatusCode, cmp.Or(cut(a.Body), a.Class), a.At
+			break
+		}
 	}
+	return e
 }
 
-// Held tells that all of it is held: sending it again would not help.
-func (g *group) Held() bool { return len(g.Status) == 1 && g.Status[0].Status == domain.StatusHeld }
+// Inactive tells that sending again would not help: nothing is sent to the webhook.
+func (e *entry) Inactive() bool { return e.State == "inactive" }
 
-// answer reads what the receiver last said.
-func (g *group) answer(p *console.Page) {
+// Word is the state in words.
+func (e *entry) Word() string { return cmp.Or(words.State(e.State), "failed for good") }
+
+func cut(text string) string {
+	if len(text) <= maxAnswer {
+		return text
+	}
+	runes := []rune(text)
+	return string(runes[:min(len(runes), maxAnswer)]) + "…"
+}
+
+// answer reads what the receiver last said to the sample, where the health does not tell.
+func (e *entry) answer(p *console.Page) {
+	if e.Answer != "" || e.Sample == "" {
+		return
+	}
 	var d struct {
 		Attempts []struct {
 			Error        string `json:"error"`
 			ResponseBody string `json:"responseBody"`
 		} `json:"attempts"`
 	}
-	if p.API.Try(console.Path("v1", "deliveries", g.Sample), nil, &d) != nil || len(d.Attempts) == 0 {
+	if p.API.Try(console.Path("v1", "deliveries", e.Sample), nil, &d) != nil || len(d.Attempts) == 0 {
 		return
 	}
 	last := d.Attempts[len(d.Attempts)-1]
-	text := cmp.Or(last.Error, last.ResponseBody)
-	if len(text) > maxAnswer {
-		runes := []rune(text)
-		text = string(runes[:min(len(runes), maxAnswer)]) + "…"
-	}
-	g.Answer = text
-}
-
-// samples are data to try the template with.
-func samples() map[string][]any {
-	const hostile = "<script>\u202e\x07"
-	sent := []deliverylog.Delivery{
-		{ID: "d1", WebhookID: "w1", Status: "failed", Class: "http_5xx", StatusCode: 500, Reason: "scheduleExhausted", CreatedAt: "2026-11-18T15:02:11.000Z", UpdatedAt: "2026-11-18T15:02:12.000Z"},
-		{ID: "d2", WebhookID: "w1", Status: "retrying", Class: "http_5xx", StatusCode: 502, CreatedAt: "2026-11-18T15:01:11.000Z", UpdatedAt: "2026-11-18T15:03:12.000Z"},
-		{ID: "d3", WebhookID: hostile, Status: "held", Reason: "webhookInactive"},
-	}
-	list := groups(sent, deliverylog.Webhooks{{ID: "w1", URL: "https://x.example/" + hostile}})
-	list[0].Answer = hostile
-	at := time.Date(2026, time.November, 18, 15, 2, 11, 0, time.UTC)
-	ends := endings{More: true, Data: []ending{
-		{Kind: domain.ExpiryReceiverCertificate, ExpiresAt: at.Add(5 * 24 * time.Hour), WebhookID: "w1", URL: "https://x.example/" + hostile, Advice: hostile},
-		{Kind: domain.ExpiryClientCertificate, ExpiresAt: at.Add(-25 * time.Hour), WebhookID: hostile},
-		{Kind: domain.ExpiryWebhookSecret, ExpiresAt: at.Add(time.Minute), WebhookID: "w1"},
-		{Kind: domain.ExpirySigningKey, ExpiresAt: at.Add(time.Hour), SigningKeyID: "k1"},
-		{Kind: domain.ExpiryAPIKey, ExpiresAt: at, BucketName: hostile, ConsumerName: hostile, KeyID: "key_1"},
-	}}
-	for i := range ends.Data {
-		ends.Data[i].reckon(at)
-	}
-	away := &console.Problem{Status: http.StatusServiceUnavailable, Title: "Unavailable"}
-	return map[string][]any{"problems.html": {view{Checked: at}, view{Checked: at, NoEnds: away}, view{Checked: at, Endings: ends}, view{Endings: ends, Groups: list, Checked: at, Cut: true, More: 3, MayRetry: true}}}
+	e.Answer = cut(cmp.Or(last.Error, last.ResponseBody))
 }

@@ -34,8 +34,7 @@ func Module() console.Module {
 			{Method: http.MethodGet, Path: root + "/message", Handle: show},
 			{Method: http.MethodPost, Path: root + "/message", Handle: publish},
 		},
-		Nav:     []console.NavEntry{{Label: "Rejected", Path: root, Icon: "rejected", Order: order, Key: "x"}},
-		Samples: samples(),
+		Nav: []console.NavEntry{{Label: "Rejected", Path: root, Icon: "rejected", Order: order, Key: "x"}},
 	}
 }
 
@@ -200,18 +199,4 @@ func publish(p *console.Page) error {
 		return p.Done("The event is accepted.", console.Path("console", "events", accepted.Events[0].ID))
 	}
 	return p.Done("The event is accepted.", root)
-}
-
-func samples() map[string][]any {
-	hostile := "<script>alert(1)</script>\u202e\u0007"
-	m := message{"waybill.events.default." + hostile, "2026-11-18T15:02:11.000Z", hostile + strings.Repeat("long ", 90), `{"a":"` + hostile + `"}`, "text"}
-	wrong := console.NewForm(url.Values{"event": {editable(m.Body)}})
-	wrong.Problem = &console.Problem{Status: 400, Title: "Invalid input", Detail: hostile, Faults: []console.Fault{{Pointer: "/data/shipmentId", Detail: hostile}, {Pointer: "/event", Detail: "x"}}}
-	return map[string][]any{
-		"list.html": {listView{}, listView{Later: true}, listView{Rows: []row{{m, m.Body, root + "/message?time=x"}, {message{BodyEncoding: "base64"}, "AAEC", root}}, Paging: console.Paging{Older: root}}},
-		"message.html": {
-			&messageView{Form: console.NewForm(nil)}, &messageView{Message: &m, Form: wrong, MaySend: true, Action: root + "/message"},
-			&messageView{Message: &message{Body: "AAEC", BodyEncoding: "base64"}, Form: console.NewForm(nil)},
-		},
-	}
 }

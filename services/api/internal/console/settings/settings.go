@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/console/words"
 	"waybill.dev/shared/domain"
 )
 
@@ -24,8 +25,7 @@ func Module() console.Module {
 			{Method: http.MethodGet, Path: "/console/settings", Handle: show},
 			{Method: http.MethodPost, Path: "/console/settings/sessions/end", Static: true, Handle: endOthers},
 		},
-		Nav:     []console.NavEntry{{Label: "Settings", Path: "/console/settings", Icon: "settings", Order: console.OrderSettings, Key: ","}},
-		Samples: samples(),
+		Nav: []console.NavEntry{{Label: "Settings", Path: "/console/settings", Icon: "settings", Order: console.OrderSettings, Key: ","}},
 	}
 }
 
@@ -63,7 +63,7 @@ func show(p *console.Page) error {
 	p.CLI("whoami")
 	v.KeyID, v.Person = p.Session.KeyID, p.Session.Person
 	for _, s := range domain.Scopes() {
-		v.Scopes = append(v.Scopes, scope{string(s), p.May(s), purpose(s)})
+		v.Scopes = append(v.Scopes, scope{string(s), p.May(s), words.Scope(s)})
 	}
 	list, err := p.Sessions()
 	if err != nil {
@@ -84,37 +84,4 @@ func endOthers(p *console.Page) error {
 		return err
 	}
 	return p.Done("All other sessions of this key have ended.", "/console/settings")
-}
-
-// purpose says what a scope is for.
-func purpose(s domain.Scope) string {
-	switch s {
-	case domain.ScopeWebhooksRead:
-		return "see webhooks and their health"
-	case domain.ScopeWebhooksWrite:
-		return "make, change and delete webhooks"
-	case domain.ScopeEventsRead:
-		return "see events, deliveries and statistics"
-	case domain.ScopeEventsWrite:
-		return "publish, test, retry and replay"
-	case domain.ScopeBucketsRead:
-		return "see buckets, consumers, keys and managers"
-	case domain.ScopeBucketsWrite:
-		return "make and revoke keys"
-	case domain.ScopeMCP:
-		return "use MCP servers"
-	case domain.ScopeAdmin:
-		return "everything, and the audit log"
-	}
-	return ""
-}
-
-func samples() map[string][]any {
-	at := time.Date(2026, time.November, 18, 15, 2, 11, 0, time.UTC)
-	own := session{"csess_1", "192.0.2.7", "Mozilla/5.0 <b>\u202e", at, at, at.Add(time.Hour), true}
-	return map[string][]any{"settings.html": {
-		view{},
-		view{Who: who{"parcels/shop", "default"}, KeyID: "key_1", Person: "a@example.com", Session: own, Sessions: []session{own, {ID: "csess_2"}},
-			Scopes: []scope{{"admin", true, "everything"}, {"mcp:use", false, "use MCP servers"}}},
-	}}
 }

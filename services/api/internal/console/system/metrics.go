@@ -53,7 +53,7 @@ func (m metrics) quantile(share float64, name string, labels ...string) (bound f
 	return 0, false
 }
 
-// has tells whether a metric has all of the labels, which are names and values in turn.
+// has reports whether a metric has each of the labels, given as name, value, name, value.
 func has(one *dto.Metric, labels []string) bool {
 	for i := 0; i+1 < len(labels); i += 2 {
 		found := false

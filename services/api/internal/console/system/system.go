@@ -68,7 +68,7 @@ const (
 func Module(o Options) console.Module {
 	templates, _ := fs.Sub(files, "templates") // the name is a constant
 	return console.Module{
-		Name: "system", Templates: templates, Samples: samples(),
+		Name: "system", Templates: templates,
 		Nav: []console.NavEntry{
 			{Label: "Routes", Path: routesPath, Icon: "routes", Order: console.OrderRoutes, Key: "r"},
 			{Label: "System", Path: systemPath, Icon: "system", Order: console.OrderSystem, Key: "y"},

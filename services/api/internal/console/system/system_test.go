@@ -7,14 +7,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"waybill.dev/services/api/internal/console/consoletest"
 )
-
-func TestTemplates(t *testing.T) {
-	t.Parallel()
-	consoletest.Templates(t, Module(Options{}))
-}
 
 // A dispatcher that falls silent is shown as silent, one that says goodbye is gone, and what is
 // no heartbeat is nothing.

@@ -28,7 +28,7 @@ func Module() console.Module {
 	templates, _ := fs.Sub(files, "templates") // the name is a constant
 	show, act := console.Shown, console.Acted
 	return console.Module{
-		Name: "tunnels", Templates: templates, Samples: samples(),
+		Name: "tunnels", Templates: templates,
 		Nav: []console.NavEntry{{Label: "Tunnels", Path: listPath, Icon: "environments", Order: order}},
 		Routes: []console.Route{
 			show(listPath, list), act(listPath, create),

@@ -1,13 +1,16 @@
 package webhooks
 
 import (
+	"maps"
+	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"waybill.dev/services/api/internal/console"
-	"waybill.dev/shared/domain"
+	"waybill.dev/services/api/internal/spec"
 	"waybill.dev/shared/receiverauth"
 )
 
@@ -26,126 +29,197 @@ func showCode(p *console.Page) error {
 	}
 	v := codeView{head: h}
 	v.Snippets, v.Public = h.Webhook.snippetsFor()
-	if v.Curl, err = h.Webhook.curl(p.Base()); err != nil {
+	list, err := h.Webhook.settings()
+	if err != nil {
 		return err
 	}
-	if v.MCP, err = h.Webhook.mcp(); err != nil {
+	if v.Curl, err = curl(p.Base(), list); err != nil {
 		return err
 	}
-	v.CLI = h.Webhook.command()
+	if v.MCP, err = mcp(list); err != nil {
+		return err
+	}
+	v.CLI = command(list)
 	return p.Show("code.html", h.title("code"), v)
 }
 
-// settings are a webhook's members that somebody sets.
-type settings struct {
-	URL                  string    `json:"url,omitzero"`
-	Events               []string  `json:"events"`
-	Description          string    `json:"description,omitzero"`
-	RetryScheduleSeconds []float64 `json:"retryScheduleSeconds"`
-	TimeoutSeconds       float64   `json:"timeoutSeconds"`
-	MaxInFlight          int       `json:"maxInFlight"`
-	RatePerSecond        *float64  `json:"ratePerSecond,omitzero"`
-	Signing              string    `json:"signing,omitzero"`
-	Ordering             string    `json:"ordering,omitzero"`
-	OrderingMaxWait      *float64  `json:"orderingMaxWaitSeconds,omitzero"`
-	Delivery             string    `json:"delivery,omitzero"`
-	// Values of headers are never shown: their names stand here with a value to be put in.
-	Headers map[string]string `json:"headers,omitzero"`
-	// So are the values of its authentication.
-	Auth map[string]string `json:"auth,omitzero"`
+// setting is a field of a registration, with what the webhook has there.
+type setting struct {
+	spec.Field
+
+	Value jsontext.Value
 }
 
-func (w *webhook) settings() settings {
-	s := settings{w.URL, w.Events, w.Description, w.RetryScheduleSeconds, w.TimeoutSeconds, w.MaxInFlight, w.RatePerSecond, w.ownSigning(), "", nil, "", nil, nil}
-	if w.pulls() {
-		s.Delivery = w.Delivery
+// registered is the schema of what registers a webhook, and changes the one of what changes it.
+const (
+	registered = "WebhookCreateBody"
+	changes    = "WebhookUpdateBody"
+)
+
+// settings are all fields that register the webhook again, but for those whose value is the one that they have if they are
+// absent. The secret is left out: a new webhook gets one of its own.
+func (w *webhook) settings() ([]setting, error) {
+	fields, err := spec.Fields(registered)
+	if err != nil {
+		return nil, err
 	}
-	if w.inOrder() {
-		s.Ordering, s.OrderingMaxWait = w.Ordering, &w.OrderingMaxWait
-	}
-	if len(w.HeaderNames) > 0 {
-		s.Headers = map[string]string{}
-	}
-	for _, name := range w.HeaderNames {
-		s.Headers[name] = "…"
-	}
-	if w.AuthType != nil {
-		s.Auth = map[string]string{"type": *w.AuthType}
-		for name := range authFields(receiverauth.Type(*w.AuthType)) {
-			s.Auth[name] = "…"
+	var list []setting
+	for _, field := range fields {
+		value := w.given[field.Name]
+		switch field.Name {
+		case "headers":
+			value = secrets(w.HeaderNames, nil)
+		case "auth":
+			if w.AuthType != nil {
+				value = secrets(slices.Sorted(maps.Keys(authFields(receiverauth.Type(*w.AuthType)))), map[string]string{"type": *w.AuthType})
+			}
+		}
+		if len(value) > 0 && value.Kind() != 'n' && string(value) != `""` && !same(value, field.Default) {
+			list = append(list, setting{field, value})
 		}
 	}
-	return s
+	return list, nil
 }
 
-func (w *webhook) curl(base string) (string, error) {
-	body, err := json.Marshal(w.settings(), json.Deterministic(true), jsontext.WithIndent("  "))
+// secrets is an object with members whose values are never shown: a value is to be put in. Nil: it has none.
+func secrets(names []string, shown map[string]string) jsontext.Value {
+	object := maps.Clone(shown)
+	for _, name := range names {
+		if object == nil {
+			object = map[string]string{}
+		}
+		object[name] = "…"
+	}
+	if object == nil {
+		return nil
+	}
+	text, err := json.Marshal(object, json.Deterministic(true))
+	if err != nil {
+		return nil // the names are no UTF-8, which the API takes none of
+	}
+	return text
+}
+
+// same reports whether two values are the same but for white space.
+func same(a, b jsontext.Value) bool {
+	a, b = a.Clone(), b.Clone()
+	return a.Compact() == nil && b.Compact() == nil && string(a) == string(b)
+}
+
+// object writes settings as JSON.
+func object(list []setting) (jsontext.Value, error) {
+	text := jsontext.Value("{")
+	for i, s := range list {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text, _ = jsontext.AppendQuote(text, s.Name) // it is ASCII
+		text = append(append(text, ':'), s.Value...)
+	}
+	text = append(text, '}')
+	err := text.Indent(jsontext.WithIndent("  "))
+	return text, err
+}
+
+func curl(base string, list []setting) (string, error) {
+	body, err := object(list)
 	return "curl -X POST -H \"Authorization: Bearer $WAYBILL_KEY\" -H 'Content-Type: application/json' \\\n  " +
 		quoted(base+"/v1/webhooks") + " -d " + quoted(string(body)), err
 }
 
 // mcp leaves authentication out: the tool takes none, so that it does not pass through a model.
-func (w *webhook) mcp() (string, error) {
-	arguments := w.settings()
-	arguments.Auth = nil
+func mcp(list []setting) (string, error) {
+	tools, err := spec.Tools()
+	if err != nil {
+		return "", err
+	}
+	arguments, err := object(slices.DeleteFunc(slices.Clone(list), func(s setting) bool { return s.Name == "auth" }))
+	if err != nil {
+		return "", err
+	}
 	message := struct {
 		Method string `json:"method"`
 		Params any    `json:"params"`
 	}{"tools/call", struct {
-		Name      string   `json:"name"`
-		Arguments settings `json:"arguments"`
-	}{"register_webhook", arguments}}
+		Name      string         `json:"name"`
+		Arguments jsontext.Value `json:"arguments"`
+	}{tools["registerWebhook"], arguments}}
 	text, err := json.Marshal(message, json.Deterministic(true), jsontext.WithIndent("  "))
 	return string(text), err
 }
 
-// command is the webhook as the command line makes it.
-func (w *webhook) command() string {
-	waits := make([]string, len(w.RetryScheduleSeconds))
-	for i, seconds := range w.RetryScheduleSeconds {
-		waits[i] = plain(seconds)
+// command is how the command line registers the webhook.
+func command(list []setting) string {
+	text, parts := "waybill webhooks create", []string(nil)
+	for _, s := range list {
+		switch s.Name {
+		case "url":
+			text += " " + quoted(s.text())
+		case "filter":
+			text = "printf %s " + quoted(string(s.Value)) + " | " + text // echo reads backslashes in some shells
+			parts = append(parts, "--filter -")
+		case "headers":
+			var names map[string]string
+			_ = json.Unmarshal(s.Value, &names) // it is what secrets has made
+			for _, name := range slices.Sorted(maps.Keys(names)) {
+				parts = append(parts, "--header "+quoted(name+"=…"))
+			}
+		case "auth":
+			parts = append(parts, "--auth-file FILE")
+		default:
+			parts = append(parts, s.flag())
+		}
 	}
-	parts := []string{
-		w.create(), "--events " + strings.Join(w.Events, ","),
-		"--retry-schedule " + quoted(strings.Join(waits, ",")), "--timeout " + plain(w.TimeoutSeconds) + "s", "--max-in-flight " + plain(float64(w.MaxInFlight)),
-	}
-	if w.RatePerSecond != nil {
-		parts = append(parts, "--rate-per-second "+plain(*w.RatePerSecond))
-	}
-	if signing := w.ownSigning(); signing != "" {
-		parts = append(parts, "--signing "+signing)
-	}
-	if w.inOrder() {
-		parts = append(parts, "--ordering "+w.Ordering, "--ordering-max-wait "+plain(w.OrderingMaxWait)+"s")
-	}
-	if w.Description != "" {
-		parts = append(parts, "--description "+quoted(w.Description))
-	}
-	for _, name := range w.HeaderNames {
-		parts = append(parts, "--header "+quoted(name+"=…"))
-	}
-	if w.AuthType != nil {
-		parts = append(parts, "--auth-file FILE")
-	}
-	return strings.Join(parts, " \\\n  ")
+	return strings.Join(append([]string{text}, parts...), " \\\n  ")
 }
 
-// create is the beginning of the command that makes the webhook.
-func (w *webhook) create() string {
-	text := "waybill webhooks create"
-	if w.URL != "" {
-		text += " " + quoted(w.URL)
+// flag writes a setting as the command line has it: timeoutSeconds 15 is --timeout 15s.
+func (s setting) flag() string {
+	name, seconds := strings.CutSuffix(s.Name, "Seconds")
+	var flag strings.Builder
+	flag.WriteString("--")
+	for _, r := range name {
+		if unicode.IsUpper(r) {
+			flag.WriteByte('-')
+		}
+		flag.WriteRune(unicode.ToLower(r))
 	}
-	if w.pulls() {
-		text += " --delivery " + w.Delivery
+	switch value := s.text(); {
+	case s.Value.Kind() == '[':
+		return flag.String() + " " + console.Shell(strings.ReplaceAll(value, " ", ""))
+	case s.Value.Kind() == 't' || s.Value.Kind() == 'f':
+		return flag.String() + "=" + value
+	case seconds:
+		return flag.String() + " " + value + "s"
+	default:
+		return flag.String() + " " + console.Shell(value)
 	}
-	return text
 }
 
-// pulls says whether the receiver reads the feed, and nothing is sent to it.
-func (w *webhook) pulls() bool { return w.Delivery == string(domain.DeliveryPull) }
-
-func (w *webhook) inOrder() bool { return w.Ordering == string(domain.OrderingShipment) }
+// text is the value as a form has it: of a list its elements with commas, an object in lines, nothing for null.
+func (s setting) text() string {
+	value := s.Value
+	switch value.Kind() {
+	case '"':
+		text, _ := jsontext.AppendUnquote(nil, value) // the API has written it
+		return string(text)
+	case '[':
+		var elements []jsontext.Value
+		_ = json.Unmarshal(value, &elements) // the API has written it
+		parts := make([]string, len(elements))
+		for i, element := range elements {
+			parts[i] = setting{Value: element}.text()
+		}
+		return strings.Join(parts, ", ")
+	case '{':
+		lines := value.Clone()
+		_ = lines.Indent(jsontext.WithIndent("  ")) // the API has written it
+		return string(lines)
+	case 'n', jsontext.KindInvalid:
+		return ""
+	}
+	return string(value)
+}
 
 // quoted quotes text for a shell.
 func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }

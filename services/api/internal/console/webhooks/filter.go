@@ -26,18 +26,6 @@ type sample struct {
 // lastEvents is on how many events a filter is tried.
 const lastEvents = 100
 
-// filterText is the filter as the form has it, in lines; empty: there is none.
-func (w *webhook) filterText() string {
-	if w.Filter.Kind() != '{' {
-		return ""
-	}
-	text := w.Filter.Clone()
-	if text.Indent(jsontext.WithIndent("  ")) != nil {
-		return string(w.Filter)
-	}
-	return string(text)
-}
-
 // filterOf is what the text of the form stands for. What is no JSON is sent as a text: the API says
 // what is wrong with it.
 func filterOf(text string) any {

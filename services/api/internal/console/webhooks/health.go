@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/console/words"
 	"waybill.dev/shared/domain"
 )
 
@@ -59,53 +60,19 @@ func (a lastAnswer) Text() string {
 	if a.StatusCode != 0 {
 		return strconv.Itoa(a.StatusCode)
 	}
-	return className(a.Class)
+	return words.Class(a.Class)
 }
 
-// state is the badge of a state that the API tells.
-func (h *health) state(w *webhook) state {
-	switch h.State {
-	case "healthy":
-		return state{"healthy", "healthy"}
-	case "failing":
-		return state{"failing", "failing"}
-	case "circuitOpen":
-		return state{"circuitOpen", "circuit open"}
-	case "idle":
-		return state{"idle", "no traffic"}
+// state is the badge of the state that the API tells.
+func (w *webhook) state() state {
+	if w.Health == nil {
+		return state{}
 	}
-	return w.own()
-}
-
-// className says in words how attempts ended.
-func className(class string) string {
-	switch domain.Class(class) {
-	case domain.ClassOK:
-		return "answered 2xx"
-	case domain.Class3xx:
-		return "redirect"
-	case domain.Class4xx:
-		return "answered 4xx"
-	case domain.Class5xx:
-		return "answered 5xx"
-	case domain.ClassTimeout:
-		return "no answer in time"
-	case domain.ClassDNS:
-		return "name not found"
-	case domain.ClassConnect:
-		return "no connection"
-	case domain.ClassTLS:
-		return "TLS failed"
-	case domain.ClassRefused:
-		return "address not allowed"
-	case domain.ClassProtocol:
-		return "no valid HTTP"
-	case domain.ClassAuth:
-		return "no token for the receiver"
-	case domain.ClassGone:
-		return "answered 410"
+	text := words.State(w.Health.State)
+	if w.Health.State == "inactive" {
+		text += ": " + words.Disabled(w.DisabledReason)
 	}
-	return class
+	return state{w.Health.State, text}
 }
 
 // named is a window with its name.
@@ -140,7 +107,8 @@ func showHealth(p *console.Page) error {
 	}
 	v := healthView{head: h}
 	if v.NoHealth = p.API.Try(console.Path("v1", "webhooks", h.Webhook.ID, "health"), nil, &v.Health); v.NoHealth == nil {
-		v.State = v.Health.state(&v.Webhook)
+		v.Webhook.Health = &v.Health
+		v.State = v.Webhook.state()
 		v.arrange()
 		p.CLI("webhooks health " + h.Webhook.ID)
 	}
@@ -158,7 +126,7 @@ func (v *healthView) arrange() {
 		v.Windows = append(v.Windows, named{v.Health.Windows[w.key], w.name})
 	}
 	for _, class := range domain.Classes() {
-		r := classRow{Class: string(class), Name: className(string(class))}
+		r := classRow{Class: string(class), Name: words.Class(string(class))}
 		for i := range v.Windows {
 			r.Counts = append(r.Counts, v.Windows[i].Classes[r.Class])
 		}
@@ -187,6 +155,7 @@ func bars(steps []step, now time.Time) console.Bars {
 // delivery is one as the API's lists show it.
 type delivery struct {
 	ID            string    `json:"id"`
+	WebhookID     string    `json:"webhookId"`
 	EventID       string    `json:"eventId"`
 	EventType     string    `json:"eventType"`
 	Status        string    `json:"status"`
@@ -209,7 +178,7 @@ type attempt struct {
 	Class        string `json:"class"`
 }
 
-// OK tells whether the receiver has taken the callback.
+// OK reports whether the receiver has taken the callback.
 func (a attempt) OK() bool { return a.Status >= 200 && a.Status < 300 }
 
 type deliveriesView struct {

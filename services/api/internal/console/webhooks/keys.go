@@ -36,14 +36,6 @@ func signings() []console.Option {
 	}
 }
 
-// ownSigning is what a webhook is signed with, where it is not what all are.
-func (w *webhook) ownSigning() string {
-	if w.Signing == string(domain.SigningV1) {
-		return ""
-	}
-	return w.Signing
-}
-
 func showKeys(p *console.Page) error {
 	v, err := readKeys(p, console.NewForm(url.Values{"overlapSeconds": {"86400"}}))
 	if err != nil {

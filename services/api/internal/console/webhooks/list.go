@@ -9,7 +9,7 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// perPage is how many webhooks a page of the list has. Of each the API is asked how it is doing.
+// perPage is how many webhooks a page of the list has.
 const perPage = 25
 
 // statistics are counts by time.
@@ -32,8 +32,7 @@ type row struct {
 	Webhook webhook
 	Name    string
 	State   state
-	Known   bool // what follows was told
-	Day     window
+	Hour    window
 	Line    console.Line
 	Waiting int
 	Answer  string
@@ -41,18 +40,17 @@ type row struct {
 }
 
 type listView struct {
-	Rows     []row
-	Paging   console.Paging
-	Total    int
-	None     bool // there is no webhook at all
-	MayMake  bool
-	NoHealth *console.Problem
+	Rows    []row
+	Paging  console.Paging
+	Total   int
+	None    bool // there is no webhook at all
+	MayMake bool
 }
 
 func list(p *console.Page) error {
 	offset, _ := strconv.Atoi(p.Query("offset"))
 	offset = max(0, offset)
-	query := url.Values{"limit": {strconv.Itoa(perPage)}, "offset": {strconv.Itoa(offset)}}
+	query := url.Values{"limit": {strconv.Itoa(perPage)}, "offset": {strconv.Itoa(offset)}, "include": {"health"}}
 	var found []webhook
 	if err := p.API.Get("/v1/webhooks", query, &found); err != nil {
 		return err
@@ -63,32 +61,26 @@ func list(p *console.Page) error {
 	v.None = v.Total == 0 && len(found) == 0
 	v.Paging = p.Offsets(offset, len(found), v.Total)
 	for i := range found {
-		r := row{Webhook: found[i], Name: found[i].short(maxRow), State: found[i].own(), MaySend: p.May(domain.ScopeEventsWrite)}
-		if v.NoHealth == nil {
-			v.NoHealth = r.health(p)
-		}
+		r := row{Webhook: found[i], Name: found[i].short(maxRow), State: found[i].state(), MaySend: p.May(domain.ScopeEventsWrite)}
+		r.health()
 		v.Rows = append(v.Rows, r)
 	}
-	if v.NoHealth == nil && len(found) > 0 {
+	if len(found) > 0 {
 		v.lines(p)
 	}
 	return p.Show("list.html", "Webhooks", v)
 }
 
-// health asks how the webhook is doing.
-func (r *row) health(p *console.Page) *console.Problem {
-	var h health
-	if problem := p.API.Try(console.Path("v1", "webhooks", r.Webhook.ID, "health"), nil, &h); problem != nil {
-		if problem.Status == 404 && !problem.NoOperation {
-			return nil // it was deleted meanwhile
-		}
-		return problem
+// health takes what the row shows of the webhook's health.
+func (r *row) health() {
+	h := r.Webhook.Health
+	if h == nil {
+		return
 	}
-	r.Known, r.State, r.Day, r.Waiting = true, h.state(&r.Webhook), h.Windows["24h"], h.Waiting+h.Held+h.Scheduled
+	r.Hour, r.Waiting = h.Windows["1h"], h.Waiting+h.Held+h.Scheduled
 	if len(h.Answers) > 0 {
 		r.Answer = h.Answers[0].Text()
 	}
-	return nil
 }
 
 // lines draws the attempts of the last 24 hours of each webhook.

@@ -92,8 +92,10 @@ func register(p *console.Page) error {
 	if err != nil {
 		return err
 	}
-	body := changed(given, url.Values{"description": {""}, "ratePerSecond": {""}, "retryScheduleSeconds": {""}, "timeoutSeconds": {""}, "maxInFlight": {""}, "signing": {string(domain.SigningV1)}, "ordering": {string(domain.OrderingNone)}, "orderingMaxWaitSeconds": {""}, "filter": {""}, "delivery": {string(domain.DeliveryPush)}})
-	body["url"] = address(given.Get("url"))
+	body, err := changed(given, url.Values{"signing": {string(domain.SigningV1)}, "ordering": {string(domain.OrderingNone)}, "delivery": {string(domain.DeliveryPush)}})
+	if err != nil {
+		return err
+	}
 	body["events"] = append([]string{}, given["events"]...)
 	form := console.NewForm(withoutSecrets(given))
 	asked := p.Now().Truncate(time.Millisecond)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"waybill.dev/services/api/internal/console"
+	"waybill.dev/shared/domain"
 )
 
 type secretView struct {
@@ -14,9 +15,7 @@ type secretView struct {
 	Overlaps []console.Option
 	Form     *console.Form
 	Until    *time.Time // when the old secret ends, while it does not
-	Health   health
-	NoHealth *console.Problem
-	Test     *delivery // the latest; nil: there is none
+	Test     *delivery  // the latest; nil: there is none
 }
 
 // overlaps are how long the old secret may sign too.
@@ -27,18 +26,13 @@ func overlaps() []console.Option {
 	}
 }
 
-// maxOverlap is the longest overlap that the API takes.
-const maxOverlap = 7 * day
-
 func showSecret(p *console.Page) error {
 	h, err := read(p, "secret")
 	if err != nil {
 		return err
 	}
 	v := secretView{head: h, Overlaps: overlaps(), Form: console.NewForm(url.Values{"overlapSeconds": {"86400"}})}
-	if until, err := time.Parse(time.RFC3339, p.Query("until")); err == nil && until.After(p.Now()) && until.Before(p.Now().Add(maxOverlap+time.Minute)) {
-		v.Until = &until
-		v.NoHealth = p.API.Try(console.Path("v1", "webhooks", h.Webhook.ID, "health"), nil, &v.Health)
+	if v.Until = h.Webhook.PreviousSecretExpiresAt; v.Until != nil {
 		v.Test = lastTest(p, h.Webhook.ID)
 	}
 	return p.Show("secret.html", h.title("secret"), v)
@@ -94,7 +88,7 @@ func rotate(p *console.Page) error {
 		if err != nil {
 			return err
 		}
-		return p.ShowInvalid("secret.html", h.title("secret"), secretView{head: h, Overlaps: overlaps(), Form: f}, f)
+		return p.ShowInvalid("secret.html", h.title("secret"), secretView{head: h, Overlaps: overlaps(), Form: f, Until: h.Webhook.PreviousSecretExpiresAt}, f)
 	} else if err != nil {
 		return err
 	}
@@ -103,14 +97,13 @@ func rotate(p *console.Page) error {
 	if made.Ends != nil {
 		if until, err := time.Parse(time.RFC3339, *made.Ends); err == nil && until.After(p.Now()) {
 			v.Until = &until
-			v.Stored += "?" + url.Values{"until": {*made.Ends}}.Encode()
 		}
 	}
 	return p.Show("once.html", "The new secret", v)
 }
 
 func newOnce(p *console.Page, w webhook, secret string) onceView {
-	v := onceView{Webhook: w, Name: w.short(maxName), Secret: secret, MaySend: maySend(p) && !w.pulls()}
+	v := onceView{Webhook: w, Name: w.short(maxName), Secret: secret, MaySend: maySend(p) && w.Delivery != string(domain.DeliveryPull)}
 	v.Snippets, v.Public = w.snippetsFor()
 	for _, t := range w.Events {
 		v.Types = append(v.Types, console.Option{Value: t, Label: t})

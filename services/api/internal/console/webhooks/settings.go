@@ -4,12 +4,12 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/spec"
 	"waybill.dev/shared/domain"
 )
 
@@ -48,26 +48,31 @@ func showSettings(p *console.Page) error {
 	if err != nil {
 		return err
 	}
-	v := settingsView{head: h, Form: console.NewForm(h.Webhook.values()), Types: choices(h.Webhook.Events), Signings: signings(), Orderings: orderings(), Modes: modes()}
+	values, err := h.Webhook.values()
+	if err != nil {
+		return err
+	}
+	v := settingsView{head: h, Form: console.NewForm(values), Types: choices(h.Webhook.Events), Signings: signings(), Orderings: orderings(), Modes: modes()}
 	return p.Show("settings.html", h.title("settings"), v)
 }
 
+// elsewhere are the fields of a change which are no fields of the form with the same name, with what has them.
+func elsewhere() map[string]string {
+	return map[string]string{
+		"active": "buttons of each page", "events": "a list of boxes", "headers": "lines, which start empty", "auth": "fields of its own",
+	}
+}
+
 // values are a webhook's settings as the form has them.
-func (w *webhook) values() url.Values {
-	waits := make([]string, len(w.RetryScheduleSeconds))
-	for i, seconds := range w.RetryScheduleSeconds {
-		waits[i] = plain(seconds)
+func (w *webhook) values() (url.Values, error) {
+	fields, err := spec.Fields(changes)
+	values := url.Values{"events": w.Events}
+	for _, field := range fields {
+		if elsewhere()[field.Name] == "" {
+			values.Set(field.Name, setting{field, w.given[field.Name]}.text())
+		}
 	}
-	rate := ""
-	if w.RatePerSecond != nil {
-		rate = plain(*w.RatePerSecond)
-	}
-	return url.Values{
-		"url": {w.URL}, "description": {w.Description}, "events": w.Events, "retryScheduleSeconds": {strings.Join(waits, ", ")},
-		"timeoutSeconds": {plain(w.TimeoutSeconds)}, "maxInFlight": {strconv.Itoa(w.MaxInFlight)}, "ratePerSecond": {rate},
-		"signing": {w.Signing}, "ordering": {w.Ordering}, "orderingMaxWaitSeconds": {plain(w.OrderingMaxWait)},
-		"filter": {w.filterText()}, "delivery": {w.Delivery},
-	}
+	return values, err
 }
 
 // orderings are the choices of an order.
@@ -85,16 +90,6 @@ func modes() []console.Option {
 	}
 }
 
-// address is what a form says of an address: nil if there is none. The API says whether there must be one.
-func address(text string) any {
-	if text = strings.TrimSpace(text); text != "" {
-		return text
-	}
-	return nil
-}
-
-func plain(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
-
 func save(p *console.Page) error {
 	form, err := p.Form()
 	if err != nil {
@@ -104,7 +99,14 @@ func save(p *console.Page) error {
 	if err != nil {
 		return err
 	}
-	body := changed(form, h.Webhook.values())
+	before, err := h.Webhook.values()
+	if err != nil {
+		return err
+	}
+	body, err := changed(form, before)
+	if err != nil {
+		return err
+	}
 	v := settingsView{head: h, Form: console.NewForm(withoutSecrets(form)), Types: choices(form["events"]), Signings: signings(), Orderings: orderings(), Modes: modes(), Dropped: form.Has("dropHeaders")}
 	if form.Has("try") {
 		return try(p, v, form.Get("filter"))
@@ -123,32 +125,15 @@ func save(p *console.Page) error {
 
 // changed returns the members of a form that are not as before. What can't be read is sent as it is:
 // the API says what is wrong with it.
-func changed(form, before url.Values) map[string]any {
+func changed(form, before url.Values) (map[string]any, error) {
 	body := map[string]any{}
 	if !slices.Equal(slices.Sorted(slices.Values(form["events"])), slices.Sorted(slices.Values(before["events"]))) {
 		body["events"] = append([]string{}, form["events"]...)
 	}
-	for _, name := range []string{"url", "description", "retryScheduleSeconds", "timeoutSeconds", "maxInFlight", "ratePerSecond", "signing", "ordering", "orderingMaxWaitSeconds", "filter", "delivery"} {
-		if !form.Has(name) || form.Get(name) == before.Get(name) {
-			continue
-		}
-		text := strings.TrimSpace(form.Get(name))
-		switch name {
-		case "description", "signing", "ordering", "delivery":
-			body[name] = text
-		case "url":
-			body[name] = address(text)
-		case "retryScheduleSeconds":
-			body[name] = numbers(text)
-		case "filter":
-			body[name] = filterOf(text)
-		case "ratePerSecond":
-			body[name] = nil
-			if text != "" {
-				body[name] = number(text)
-			}
-		default:
-			body[name] = number(text)
+	fields, err := spec.Fields(changes)
+	for _, field := range fields {
+		if name := field.Name; elsewhere()[name] == "" && form.Has(name) && form.Get(name) != before.Get(name) {
+			body[name] = typed(field.Types, strings.TrimSpace(form.Get(name)))
 		}
 	}
 	if form.Has("dropHeaders") {
@@ -157,7 +142,23 @@ func changed(form, before url.Values) map[string]any {
 		body["headers"] = lines
 	}
 	authOf(form, body)
-	return body
+	return body, err
+}
+
+// typed is what a field's text stands for, by the types that the field may have.
+func typed(types []string, text string) any {
+	is := func(kind string) bool { return slices.Contains(types, kind) }
+	switch {
+	case text == "" && is("null"):
+		return nil
+	case is("array"):
+		return numbers(text)
+	case is("object"):
+		return filterOf(text)
+	case is("string"):
+		return text
+	}
+	return number(text)
 }
 
 // number is the number that text is, or else the text.

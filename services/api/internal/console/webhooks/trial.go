@@ -32,7 +32,7 @@ func showTest(p *console.Page) error {
 	v.Types = append(v.Types, typeOptions(h.Webhook.Events)...)
 	if id := p.Query("delivery"); id != "" {
 		var d delivery
-		if v.None = p.API.Try(console.Path("v1", "deliveries", id), nil, &d); v.None == nil {
+		if v.None = p.API.Try(console.Path("v1", "deliveries", id), nil, &d); v.None == nil && d.Test && d.WebhookID == h.Webhook.ID {
 			v.Delivery, v.Waits = &d, d.Status == string(domain.StatusPending) || d.Status == string(domain.StatusRetrying)
 		}
 	}

@@ -4,12 +4,15 @@ package webhooks
 
 import (
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"waybill.dev/services/api/internal/console"
@@ -54,8 +57,7 @@ func Module() console.Module {
 			{Method: http.MethodGet, Path: one + "/replay", Handle: showReplay},
 			{Method: http.MethodPost, Path: one + "/replay", Handle: replay},
 		},
-		Nav:     []console.NavEntry{{Label: "Webhooks", Path: root, Icon: "webhooks", Order: console.OrderWebhooks, Key: "w"}},
-		Samples: samples(),
+		Nav: []console.NavEntry{{Label: "Webhooks", Path: root, Icon: "webhooks", Order: console.OrderWebhooks, Key: "w"}},
 	}
 }
 
@@ -84,36 +86,16 @@ type webhook struct {
 	AuthCertificate *certificate `json:"authCertificate"`
 	CreatedAt       string       `json:"createdAt"`
 	UpdatedAt       string       `json:"updatedAt"`
+	// PreviousSecretExpiresAt is until when the previous secret signs, too; nil: there is none.
+	PreviousSecretExpiresAt *time.Time `json:"previousSecretExpiresAt"`
+	Health                  *health    `json:"health"` // as lists and heads have it
+
+	// given are all members as the API has written them. It is there on the pages of one webhook alone.
+	given map[string]jsontext.Value
 }
 
 // state is how a webhook is doing, as a badge shows it.
 type state struct{ Tone, Text string }
-
-// own is the state that the webhook itself tells.
-func (w *webhook) own() state {
-	if w.Active {
-		return state{"active", "active"}
-	}
-	return state{"inactive", "inactive: " + why(w.DisabledReason)}
-}
-
-// why says why a webhook is not active.
-func why(reason *string) string {
-	if reason == nil {
-		return "paused"
-	}
-	switch domain.DisabledReason(*reason) {
-	case domain.DisabledGone:
-		return "answered 410"
-	case domain.DisabledFailing:
-		return "failed for days"
-	case domain.DisabledQuota:
-		return "quota used up"
-	case domain.DisabledManual:
-		return "paused"
-	}
-	return *reason
-}
 
 // How much of an address stands in a heading, and in a row. All of it is in the settings.
 const (
@@ -176,10 +158,14 @@ func tabNames() []string {
 func read(p *console.Page, tab string) (head, error) {
 	h := head{MayWrite: p.May(domain.ScopeWebhooksWrite), MaySend: p.May(domain.ScopeEventsWrite)}
 	id := p.Param("webhookId")
-	if err := p.API.Get(console.Path("v1", "webhooks", id), nil, &h.Webhook); err != nil {
+	var body []byte
+	if err := p.API.Get(console.Path("v1", "webhooks", id), url.Values{"include": {"health"}}, &body); err != nil {
 		return h, err
 	}
-	h.State, h.Name, h.Auth = h.Webhook.own(), h.Webhook.short(maxName), h.Webhook.auth()
+	if err := errors.Join(json.Unmarshal(body, &h.Webhook), json.Unmarshal(body, &h.Webhook.given)); err != nil {
+		return h, err
+	}
+	h.State, h.Name, h.Auth = h.Webhook.state(), h.Webhook.short(maxName), h.Webhook.auth()
 	h.tabs(id, tab)
 	p.CLI("webhooks get " + h.Webhook.ID)
 	return h, nil

@@ -13,10 +13,13 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
+// shippedFolder is the path from the folder that Build reads to config/, which has the shipped routes.
+const shippedFolder = "../../../../config/"
+
 // Build reads the YAML below dir and returns the documents by the names of their files.
 // Those in openapi/ are parts of one: their mappings are merged in the order of
 // their names, behind info.yaml. The shipped route files are among them, with the schemas of
-// what their tools answer, a tool for each operation, and a resource for each guide.
+// what their tools answer, a tool for each operation, and a resource for each guide; tools.json names the tools.
 func Build(dir string) (map[string][]byte, error) {
 	parts, err := filepath.Glob(filepath.Join(dir, "openapi", "*.yaml"))
 	if err != nil {
@@ -39,27 +42,27 @@ func Build(dir string) (map[string][]byte, error) {
 	if documents["asyncapi.json"], err = merge([]string{filepath.Join(dir, "asyncapi.yaml")}); err != nil {
 		return nil, err
 	}
-	// Both copies of the shipped route files are one.
-	for _, folder := range []string{"../../../gateway/internal/local/shipped/", "../../../../config/"} {
-		name := folder + "routes.oas.json"
-		routes, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name)))
-		if err != nil {
-			return nil, fmt.Errorf("read routes: %w", err)
-		}
-		if routes, err = Routes(documents["openapi.json"], routes); err != nil {
-			return nil, fmt.Errorf("write %s: %w", name, err)
-		}
-		if documents[folder+operationsFile], documents[name], err = Tools(documents["openapi.json"], routes); err != nil {
-			return nil, fmt.Errorf("make tools: %w", err)
-		}
-		name = folder + guidesFile
-		guides, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name)))
-		if err != nil {
-			return nil, fmt.Errorf("read routes: %w", err)
-		}
-		if documents[name], err = Guides(guides); err != nil {
-			return nil, fmt.Errorf("make resources: %w", err)
-		}
+	name := shippedFolder + "routes.oas.json"
+	routes, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name)))
+	if err != nil {
+		return nil, fmt.Errorf("read routes: %w", err)
+	}
+	if routes, err = Routes(documents["openapi.json"], routes); err != nil {
+		return nil, fmt.Errorf("write %s: %w", name, err)
+	}
+	if documents[shippedFolder+operationsFile], documents[name], err = Tools(documents["openapi.json"], routes); err != nil {
+		return nil, fmt.Errorf("make tools: %w", err)
+	}
+	if documents["tools.json"], err = toolNames(documents[name], documents[shippedFolder+operationsFile]); err != nil {
+		return nil, fmt.Errorf("list tools: %w", err)
+	}
+	name = shippedFolder + guidesFile
+	guides, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name)))
+	if err != nil {
+		return nil, fmt.Errorf("read routes: %w", err)
+	}
+	if documents[name], err = Guides(guides); err != nil {
+		return nil, fmt.Errorf("make resources: %w", err)
 	}
 	return documents, nil
 }

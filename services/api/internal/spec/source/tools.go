@@ -1,9 +1,11 @@
 package source
 
 import (
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -29,10 +31,21 @@ func NoTool() map[string]string {
 	}
 }
 
+// Toolsets returns the toolsets of the MCP server by the tags of operations that belong to them.
+func Toolsets() map[string]string {
+	const deliveries, webhooks, events, access, gateway, metering = "deliveries", "webhooks", "events", "access", "gateway", "metering"
+	return map[string]string{
+		"Deliveries": deliveries, "Insight": deliveries, "Jobs": deliveries, "Webhooks": webhooks, "Events": events,
+		"Accounts": access, "Audit": access, "Buckets": access, "Consumers": access, "Keys": access, "Managers": access,
+		"Client certificates": gateway, "Deployments": gateway, "Domains": gateway, "Environments": gateway, "Tunnels": gateway,
+		"Metering": metering,
+	}
+}
+
 // Tools returns the route file with a tool for each of the API's operations that routes, which
 // people write, has none for, and routes with these in the list of its MCP server. All that a
 // tool says is in the OpenAPI document: its name is the operation's id, its description the
-// operation's, its arguments are the parameters and the body, and the method tells whether it
+// operation's, its arguments are the parameters and the body, and the method says whether it
 // reads. x-destructive marks a POST that ends or repeats something. A parameter with x-tool false
 // is for bodies that tools don't send.
 func Tools(openapi, routes []byte) (operations, listed []byte, err error) {
@@ -53,7 +66,11 @@ func Tools(openapi, routes []byte) (operations, listed []byte, err error) {
 				continue
 			}
 			parameters, _ := get(path.Value, "parameters").([]any)
-			item = append(item, yaml.MapItem{Key: member.Key, Value: toolOf(api, id, fmt.Sprint(member.Key), parameters, member.Value)})
+			tool, err := toolOf(api, id, fmt.Sprint(member.Key), parameters, member.Value)
+			if err != nil {
+				return nil, nil, err
+			}
+			item = append(item, yaml.MapItem{Key: member.Key, Value: tool})
 			ids = append(ids, id)
 		}
 		if item != nil {
@@ -77,6 +94,28 @@ func Tools(openapi, routes []byte) (operations, listed []byte, err error) {
 	return operations, listed, err
 }
 
+// toolNames returns the names of the tools of route files by the operations that they call, as JSON.
+func toolNames(files ...[]byte) ([]byte, error) {
+	names := make(map[string]string)
+	for _, text := range files {
+		var file yaml.MapSlice
+		if err := yaml.UnmarshalWithOptions(text, &file, yaml.UseOrderedMap()); err != nil {
+			return nil, fmt.Errorf("read document: %w", err)
+		}
+		for _, path := range object(get(file, "paths")) {
+			for _, member := range object(path.Value) {
+				route := get(member.Value, "x-gateway-route")
+				export, _ := get(route, "handler", "export").(string)
+				if name, ok := get(route, "mcp", "name").(string); ok && get(route, "mcp", "type") == "tool" {
+					names[export] = name
+				}
+			}
+		}
+	}
+	text, err := json.MarshalIndent(names, "", "  ")
+	return append(text, '\n'), err
+}
+
 // exportsOf returns the operations that the routes of a file call.
 func exportsOf(file yaml.MapSlice) []string {
 	var exports []string
@@ -91,11 +130,22 @@ func exportsOf(file yaml.MapSlice) []string {
 }
 
 // toolOf returns the route of an operation, and the tool that it is.
-func toolOf(api yaml.MapSlice, id, method string, shared []any, operation any) yaml.MapSlice {
+func toolOf(api yaml.MapSlice, id, method string, shared []any, operation any) (yaml.MapSlice, error) {
+	var toolsets []any
+	tags, _ := get(operation, "tags").([]any)
+	for _, tag := range tags {
+		if toolset, ok := Toolsets()[fmt.Sprint(tag)]; ok {
+			toolsets = append(toolsets, toolset)
+		}
+	}
+	if len(toolsets) == 0 {
+		return nil, fmt.Errorf("operation %s has no tag that belongs to a toolset", id)
+	}
 	summary, _ := get(operation, "summary").(string)
 	description, _ := get(operation, "description").(string)
 	route := yaml.MapSlice{
 		{Key: "operationId", Value: id},
+		{Key: "tags", Value: toolsets},
 		{Key: "summary", Value: summary},
 		{Key: "description", Value: strings.TrimSpace(summary + " " + strings.Join(strings.Fields(description), " "))},
 	}
@@ -120,7 +170,7 @@ func toolOf(api yaml.MapSlice, id, method string, shared []any, operation any) y
 				{Key: "type", Value: "tool"}, {Key: "name", Value: snake(id)},
 				{Key: "annotations", Value: annotations(title(id), method, destructive)},
 			}},
-		}})
+		}}), nil
 }
 
 // argumentsOf returns an operation's parameters without references, as a tool's arguments can
@@ -134,9 +184,23 @@ func argumentsOf(api yaml.MapSlice, parameters []any) []any {
 		if in := get(parameter, "in"); in != "path" && in != "query" || get(parameter, "name") == "tags" || get(parameter, "x-tool") == false {
 			continue
 		}
-		arguments = append(arguments, renamed(parameter))
+		made := renamed(parameter)
+		if schema, ok := get(made, "schema").(yaml.MapSlice); ok && get(parameter, "name") == "limit" && !shorter(get(schema, "default")) {
+			made = set(object(made), toolPage, "schema", "default")
+		}
+		arguments = append(arguments, made)
 	}
 	return arguments
+}
+
+// toolPage is how many entries a tool lists unless it is told: what it answers is read into the
+// context of a model.
+const toolPage = 20
+
+// shorter reports whether a number is below toolPage.
+func shorter(number any) bool {
+	n, err := strconv.Atoi(fmt.Sprint(number))
+	return err == nil && n < toolPage
 }
 
 func annotations(title, method string, destructive bool) yaml.MapSlice {

@@ -3,8 +3,10 @@
 package access
 
 import (
+	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store"
 	"waybill.dev/shared/store/auditlog"
+	"waybill.dev/shared/store/counts"
 	"waybill.dev/shared/store/keyholders"
 )
 
@@ -14,11 +16,15 @@ type Access struct {
 
 	db    *store.Store
 	audit *auditlog.Log
+
+	projects, buckets, consumers, keys, managers counts.Kind
 }
 
 // New returns the tables of an open database.
 func New(db *store.Store) *Access {
-	return &Access{Holders: keyholders.New(db), db: db, audit: auditlog.New(db)}
+	a := &Access{Holders: keyholders.New(db), db: db, audit: auditlog.New(db)}
+	a.Limit(domain.DefaultLimits())
+	return a
 }
 
 // Prefixes and lengths of the ids that are made here.

@@ -41,6 +41,9 @@ func (a *Access) CreateAccount(ctx context.Context, name string, key domain.APIK
 		if created, err = a.insertKeys(tx, bucket, consumer.ID, []domain.APIKey{key}, now); err != nil {
 			return err
 		}
+		if err := a.count(tx, name, change{buckets: 1, consumers: 1, keys: 1}); err != nil {
+			return err
+		}
 		return a.audit.Note(ctx, tx, auditlog.ActionCreateAccount, "", domain.Resource{Type: auditlog.ResourceAccount, ID: account.ID, Name: name})
 	})
 	if err != nil {
@@ -61,19 +64,26 @@ func (a *Access) CreateAdminKey(ctx context.Context, account string, key domain.
 		if _, err := accounts.Take(a.db.Lock(tx, store.LockChange), account); err != nil {
 			return err
 		}
-		now := a.db.Now()
+		now, more := a.db.Now(), change{keys: 1}
 		bucket, _, err := a.bucket(tx, BucketRef{Account: account, Bucket: adminName}, store.LockShare)
 		if missing(err) {
+			more.buckets = 1
 			bucket, err = insertBucket(tx, domain.Bucket{Account: account, Name: adminName}, now)
 		}
 		if err != nil {
 			return err
 		}
-		admin, err := a.adminConsumer(tx, bucket, now)
+		admin, made, err := a.adminConsumer(tx, bucket, now)
 		if err != nil {
 			return err
 		}
 		if created, err = a.insertKeys(tx, bucket, admin.ID, []domain.APIKey{key}, now); err != nil {
+			return err
+		}
+		if made {
+			more.consumers = 1
+		}
+		if err := a.count(tx, account, more); err != nil {
 			return err
 		}
 		resources := append([]domain.Resource{bucketResource(bucket), consumerResource(admin)}, keyResources(created)...)
@@ -97,8 +107,8 @@ func missing(err error) bool {
 
 // adminConsumer returns a consumer of the bucket that has all rights, and makes it when there
 // is none of the name.
-func (a *Access) adminConsumer(tx *gorm.DB, b bucketRow, now time.Time) (domain.Consumer, error) {
-	admin := domain.Consumer{Name: adminName, Scopes: []domain.Scope{domain.ScopeAdmin}}
+func (a *Access) adminConsumer(tx *gorm.DB, b bucketRow, now time.Time) (admin domain.Consumer, made bool, err error) {
+	admin = domain.Consumer{Name: adminName, Scopes: []domain.Scope{domain.ScopeAdmin}}
 	for n := 2; ; n++ {
 		ref := ConsumerRef{Account: b.Account, Bucket: b.Name, Consumer: admin.Name}
 		_, there, err := a.consumer(tx, ref, store.LockChange)
@@ -106,13 +116,14 @@ func (a *Access) adminConsumer(tx *gorm.DB, b bucketRow, now time.Time) (domain.
 		case missing(err):
 			row, err := insertConsumer(tx, b, admin, now)
 			if err != nil {
-				return domain.Consumer{}, err
+				return domain.Consumer{}, false, err
 			}
-			return row.domain(b)
+			admin, err = row.domain(b)
+			return admin, true, err
 		case err != nil:
-			return domain.Consumer{}, err
+			return domain.Consumer{}, false, err
 		case slices.Contains(there.Scopes, domain.ScopeAdmin):
-			return there, nil
+			return there, false, nil
 		}
 		admin.Name = adminName + "-" + strconv.Itoa(n)
 	}

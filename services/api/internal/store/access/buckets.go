@@ -26,7 +26,8 @@ type BucketRef struct {
 // Locks are taken from the outside inwards: first a bucket, then its consumers.
 
 // CreateBucket stores b in its account; its id and times are the store's. ErrConflict: the
-// account has a bucket of that name; ErrNotFound: there is no such account.
+// account has a bucket of that name; ErrNotFound: there is no such account; ErrLimit (a
+// domain.LimitError, here and in what follows): the account has as many as it may.
 func (a *Access) CreateBucket(ctx context.Context, b domain.Bucket) (domain.Bucket, error) {
 	var created domain.Bucket
 	err := a.db.Tx(ctx, func(tx *gorm.DB) error {
@@ -38,6 +39,9 @@ func (a *Access) CreateBucket(ctx context.Context, b domain.Bucket) (domain.Buck
 			return err
 		}
 		if created, err = row.domain(); err != nil {
+			return err
+		}
+		if err := a.count(tx, row.Account, change{buckets: 1}); err != nil {
 			return err
 		}
 		return a.audit.Note(ctx, tx, auditlog.ActionCreateBucket, row.Account, bucketResource(row))
@@ -158,8 +162,16 @@ func (a *Access) DeleteBucket(ctx context.Context, ref BucketRef) error {
 		if err := a.guardAll(tx, row, ref.Guard); err != nil {
 			return err
 		}
+		gone, err := within(tx, "c.bucket_id = ?", row.ID)
+		if err != nil {
+			return err
+		}
 		if err := tx.Delete(&row).Error; err != nil { // the rest goes with it
 			return fmt.Errorf("delete bucket row: %w", err)
+		}
+		gone.buckets = -1
+		if err := a.count(tx, row.Account, gone); err != nil {
+			return err
 		}
 		return a.audit.Note(ctx, tx, auditlog.ActionDeleteBucket, row.Account, bucketResource(row))
 	})

@@ -96,6 +96,9 @@ func (a *Access) CreateConsumer(ctx context.Context, c domain.Consumer, managers
 		}
 		resources := []domain.Resource{bucketResource(bucket), consumerResource(view.Consumer)}
 		resources = append(resources, keyResources(view.Keys)...)
+		if err := a.count(tx, bucket.Account, change{consumers: 1, keys: len(keys), managers: len(managers)}); err != nil {
+			return err
+		}
 		return a.audit.Note(ctx, tx, auditlog.ActionCreateConsumer, bucket.Account, resources...)
 	})
 	if err != nil {
@@ -293,8 +296,15 @@ func (a *Access) DeleteConsumer(ctx context.Context, ref ConsumerRef) error {
 		if err != nil {
 			return err
 		}
+		gone, err := within(tx, "c.id = ?", c.ID)
+		if err != nil {
+			return err
+		}
 		if err := tx.Delete(&consumerRow{ID: c.ID}).Error; err != nil {
 			return fmt.Errorf("delete consumer row: %w", err)
+		}
+		if err := a.count(tx, b.Account, gone); err != nil {
+			return err
 		}
 		return a.audit.Note(ctx, tx, auditlog.ActionDeleteConsumer, b.Account, bucketResource(b), consumerResource(c))
 	})

@@ -38,6 +38,9 @@ func (a *Access) CreateKeys(ctx context.Context, ref ConsumerRef, keys []domain.
 		if created, err = a.insertKeys(tx, b, c.ID, keys, a.db.Now()); err != nil {
 			return err
 		}
+		if err := a.count(tx, b.Account, change{keys: len(created)}); err != nil {
+			return err
+		}
 		action := auditlog.ActionCreateKey
 		if len(created) != 1 {
 			action = auditlog.ActionCreateKeys
@@ -232,6 +235,9 @@ func (a *Access) DeleteKey(ctx context.Context, ref ConsumerRef, id string) erro
 		if err := tx.Delete(&row).Error; err != nil {
 			return fmt.Errorf("delete key row: %w", err)
 		}
+		if err := a.count(tx, b.Account, change{keys: -1}); err != nil {
+			return err
+		}
 		return a.audit.Note(ctx, tx, auditlog.ActionDeleteKey, b.Account, bucketResource(b), consumerResource(c), keyResource(domain.APIKey{ID: id}))
 	})
 	return store.Wrap("delete key", err)
@@ -260,6 +266,9 @@ func (a *Access) RollKeys(ctx context.Context, ref ConsumerRef, fresh domain.API
 		}
 		fresh.ExpiresOn = time.Time{}
 		if created, err = a.insertKeys(tx, b, c.ID, []domain.APIKey{fresh}, now); err != nil {
+			return err
+		}
+		if err := a.count(tx, b.Account, change{keys: 1}); err != nil {
 			return err
 		}
 		return a.audit.Note(ctx, tx, auditlog.ActionRollKeys, b.Account, bucketResource(b), consumerResource(c), keyResource(created[0]))

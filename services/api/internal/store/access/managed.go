@@ -11,6 +11,7 @@ import (
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store"
 	"waybill.dev/shared/store/auditlog"
+	"waybill.dev/shared/store/keyholders"
 )
 
 // Person is who an identity provider has signed in. Consumers name their managers by either of the two.
@@ -159,6 +160,36 @@ func (a *Access) ManagedConsumers(ctx context.Context, who Person, account strin
 	return list, nil
 }
 
+// ManagedHolders returns consumers that a person manages, in the order of their names, as holders of a key whose id is
+// that of the manager. Account, bucket and consumer may be empty: any will do.
+func (a *Access) ManagedHolders(ctx context.Context, who Person, account, bucket, consumer string, limit int) ([]domain.KeyHolder, error) {
+	if !store.Storable(who.Sub, who.Email, account, bucket, consumer) {
+		return nil, nil
+	}
+	conditions, values := []string{ofPerson, "m.accepted_at IS NOT NULL"}, who.values()
+	for _, of := range []struct{ column, value string }{{"b.account", account}, {"b.name", bucket}, {"c.name", consumer}} {
+		if of.value != "" {
+			conditions = append(conditions, of.column+" = ?")
+			values = append(values, of.value)
+		}
+	}
+	var rows []struct{ Manager, Account, BucketID, Bucket, ConsumerID, Consumer, Scopes string }
+	err := a.db.Reading(ctx).Raw(`SELECT min(m.id) AS manager, b.account, b.id AS bucket_id, b.name AS bucket, c.id AS consumer_id, c.name AS consumer, c.scopes
+		FROM key_managers m JOIN key_consumers c ON c.id = m.consumer_id JOIN key_buckets b ON b.id = c.bucket_id
+		WHERE `+strings.Join(conditions, " AND ")+` GROUP BY b.account, b.id, b.name, c.id, c.name, c.scopes ORDER BY b.account, b.name, c.name LIMIT ?`, append(values, limit)...).Scan(&rows).Error
+	if err != nil {
+		return nil, store.Wrap("find managed consumers", err)
+	}
+	holders := make([]domain.KeyHolder, len(rows))
+	for i, row := range rows {
+		holders[i] = domain.KeyHolder{
+			KeyID: row.Manager, Account: row.Account, BucketID: row.BucketID, Bucket: row.Bucket,
+			ConsumerID: row.ConsumerID, Consumer: row.Consumer, Scopes: keyholders.SplitScopes(row.Scopes),
+		}
+	}
+	return holders, nil
+}
+
 // FindManaged returns the consumer that a person manages, or is invited to, by the id of a manager.
 // ErrNotFound: the manager is nobody's, or another person.
 func (a *Access) FindManaged(ctx context.Context, who Person, managerID string) (Managed, error) {
@@ -203,20 +234,29 @@ func (a *Access) DeclineInvitation(ctx context.Context, who Person, managerID st
 }
 
 // answer changes what invites a person to the consumer of a manager.
-func (a *Access) answer(ctx context.Context, who Person, managerID, action string, change func(open *gorm.DB) *gorm.DB) error {
+func (a *Access) answer(ctx context.Context, who Person, managerID, action string, answered func(open *gorm.DB) *gorm.DB) error {
 	err := a.db.Tx(ctx, func(tx *gorm.DB) error {
 		m, c, b, err := whose(tx, who, managerID)
 		if err != nil {
 			return err
 		}
+		// The consumer is locked, so that it does not go meanwhile with those whom it invites.
+		if _, _, err := a.consumer(tx, ConsumerRef{Account: b.Account, Bucket: b.Name, Consumer: c.Name}, store.LockChange); err != nil {
+			return err
+		}
 		open := tx.Where("accepted_at IS NULL AND id IN (SELECT m.id FROM key_managers m WHERE m.consumer_id = ? AND "+ofPerson+")",
 			append([]any{m.ConsumerID}, who.values()...)...)
-		result := change(open)
+		result := answered(open)
 		if result.Error != nil {
 			return fmt.Errorf("change invitations: %w", result.Error)
 		}
 		if result.RowsAffected == 0 {
 			return domain.ErrNotFound
+		}
+		if action == auditlog.ActionDeclineInvitation {
+			if err := a.count(tx, b.Account, change{managers: -int(result.RowsAffected)}); err != nil {
+				return err
+			}
 		}
 		return a.audit.Note(ctx, tx, action, b.Account, bucketResource(b), domain.Resource{Type: auditlog.ResourceConsumer, ID: c.ID, Name: c.Name}, managerResource(managerID))
 	})

@@ -34,6 +34,9 @@ func (a *Access) CreateManager(ctx context.Context, ref ConsumerRef, m domain.Ma
 		if created, err = insertManagers(ctx, tx, b.Account, c.ID, []domain.Manager{m}, a.db.Now()); err != nil {
 			return err
 		}
+		if err := a.count(tx, b.Account, change{managers: 1}); err != nil {
+			return err
+		}
 		return a.audit.Note(ctx, tx, auditlog.ActionCreateManager, b.Account, bucketResource(b), consumerResource(c), managerResource(created[0].ID))
 	})
 	if err != nil {
@@ -134,6 +137,9 @@ func (a *Access) DeleteManager(ctx context.Context, ref ConsumerRef, id string) 
 		}
 		if result.RowsAffected == 0 {
 			return domain.ErrNotFound
+		}
+		if err := a.count(tx, b.Account, change{managers: -1}); err != nil {
+			return err
 		}
 		return a.audit.Note(ctx, tx, auditlog.ActionDeleteManager, b.Account, bucketResource(b), consumerResource(c), managerResource(id))
 	})

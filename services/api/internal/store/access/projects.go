@@ -36,6 +36,9 @@ func (a *Access) CreateProject(ctx context.Context, account, name string) (domai
 			}
 			resources = append(resources, bucketResource(bucket))
 		}
+		if err := a.count(tx, account, change{projects: 1, buckets: len(defaultBuckets())}); err != nil {
+			return err
+		}
 		return a.audit.Note(ctx, tx, auditlog.ActionCreateProject, account, resources...)
 	})
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"waybill.dev/shared/store"
 )
 
-// HasKeys tells whether there is any API key.
+// HasKeys reports whether there is any API key.
 func (a *Access) HasKeys(ctx context.Context) (bool, error) {
 	var has bool
 	err := a.db.Conn().QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM api_keys)").Scan(&has)

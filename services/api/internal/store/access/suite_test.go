@@ -23,6 +23,7 @@ func TestSuite(t *testing.T) {
 		"audit":     auditTests(),
 		"sessions":  sessionTests(),
 		"managed":   managedTests(),
+		"counts":    countTests(),
 	})
 }
 

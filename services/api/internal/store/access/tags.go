@@ -51,7 +51,7 @@ func splitTags(text string) (map[string]string, error) {
 	return tags, nil
 }
 
-// hasTags tells whether every pair of want is among the tags.
+// hasTags reports whether every pair of want is among the tags.
 func hasTags(tags, want map[string]string) bool {
 	for name, value := range want {
 		if have, ok := tags[name]; !ok || have != value {

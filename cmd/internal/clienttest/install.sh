@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Puts the Node packages of package-lock.json into the folder that is named, unless they lie there already.
+set -euo pipefail
+tools=$1
+cd "$(dirname "$0")/node"
+
+if cmp -s package-lock.json "$tools/installed-lock.json"; then exit 0; fi
+if ! command -v npm >/dev/null; then
+  echo 'NOT RUN: npm is missing (Debian: apt-get install npm). Two of the generators of typed clients are Node programs.' >&2
+  exit 1
+fi
+mkdir -p "$tools"
+cp package.json package-lock.json "$tools"
+(cd "$tools" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error)
+cp package-lock.json "$tools/installed-lock.json"

@@ -1,0 +1,113 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"waybill.dev/cmd/internal/boot"
+	"waybill.dev/cmd/internal/client"
+	"waybill.dev/cmd/internal/console"
+)
+
+const (
+	// goOnEvery is how often a list that is followed is read. Deliveries show within 2 s.
+	goOnEvery = time.Second
+	// goOnPage is how many of a list are read each time, and goOnKept how many things are remembered.
+	goOnPage, goOnKept = 200, 2000
+)
+
+// followList shows a list, the oldest thing first, and then what comes or changes, until it is interrupted.
+func (a *app) followList(act *action, c *client.Client) error {
+	ctx, stop := boot.Signals(context.Background(), nil)
+	defer stop()
+	seen := make(map[string]string) // the last state by id
+	var order []string
+	tick := time.NewTicker(goOnEvery)
+	defer tick.Stop()
+	for first := true; ; first = false {
+		fresh, err := changed(ctx, act, c, seen)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil && (first || !client.MayPass(err)):
+			return err
+		}
+		for _, one := range fresh {
+			id := fmt.Sprint(one["id"])
+			if _, known := seen[id]; !known {
+				order = append(order, id)
+			}
+			seen[id] = state(one)
+			if err := a.line(*act.form, one); err != nil {
+				return err
+			}
+		}
+		for len(order) > goOnKept {
+			delete(seen, order[0])
+			order = order[1:]
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// changed returns what is new in the list, or in another state, the oldest first.
+func changed(ctx context.Context, act *action, c *client.Client, seen map[string]string) ([]map[string]any, error) {
+	request, err := act.Request(act.input)
+	if err != nil {
+		return nil, err
+	}
+	if request.Query.Get("limit") == "" || len(seen) > 0 {
+		request.Query.Set("limit", strconv.Itoa(goOnPage))
+	}
+	answer, err := c.Do(ctx, http.MethodGet, request.Target(), nil)
+	if err != nil {
+		return nil, err
+	}
+	var page struct {
+		Data []map[string]any `json:"data"`
+	}
+	if err := json.Unmarshal(answer, &page); err != nil {
+		return nil, fmt.Errorf("read answer: %w", err)
+	}
+	fresh := slices.DeleteFunc(page.Data, func(one map[string]any) bool { return seen[fmt.Sprint(one["id"])] == state(one) })
+	slices.Reverse(fresh)
+	return fresh, nil
+}
+
+// state is what a person would see change.
+func state(one map[string]any) string {
+	return fmt.Sprint(one["status"], one["reason"], one["attemptCount"])
+}
+
+// line prints one delivery. A table's widths would have to be known before its last row.
+func (a *app) line(form output, one map[string]any) error {
+	switch form {
+	case asJSON:
+		return console.JSONLine(a.stdout, one)
+	case asID:
+		_, err := fmt.Fprintln(a.stdout, console.Clean(fmt.Sprint(one["id"])))
+		return err
+	}
+	at, _ := one["updatedAt"].(string)
+	if moment, err := time.Parse(time.RFC3339, at); err == nil {
+		at = moment.Local().Format("15:04:05")
+	}
+	answer := "-"
+	for _, name := range []string{"class", "statusCode"} {
+		if value, ok := one[name]; ok && value != nil {
+			answer = fmt.Sprint(value)
+		}
+	}
+	_, err := fmt.Fprintf(a.stdout, "%s  %-9s  %-8s  %s  %s\n", console.Clean(at), console.Clean(fmt.Sprint(one["status"])), console.Clean(answer),
+		console.Clean(fmt.Sprint(one["id"])), console.Clean(fmt.Sprint(one["eventType"])))
+	return err
+}

@@ -1,0 +1,3 @@
+module waybill.dev/config
+
+go 1.26.8

@@ -1,0 +1,33 @@
+package alerts
+
+import (
+	"slices"
+	"testing"
+
+	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/console/consoletest"
+	"waybill.dev/shared/domain"
+)
+
+func TestTemplates(t *testing.T) {
+	t.Parallel()
+	consoletest.Templates(t, Module(), samples())
+}
+
+// samples are data to try the templates with.
+func samples() map[string][]any {
+	hostile := "<script>alert(1)</script>\u202e\u0007"
+	var a alert
+	a.ID, a.Time = "evt_1", "2026-11-18T15:02:11.000Z"
+	a.Data.WebhookID, a.Data.Host, a.Data.Class, a.Data.SampleAnswer, a.Data.LeftOut = "w", hostile, hostile, hostile, 7
+	a.Deliveries = []receipt{{"d", "w", "delivered"}, {"d", hostile, "retrying"}}
+	full := view{Known: true, MayMake: true, Types: typeOptions(), Paging: console.Paging{Older: root}, Receivers: []receiver{{ID: "w", URL: hostile, Events: domain.AlertTypes(), Active: true}, {ID: "v", URL: hostile}}}
+	recovered := map[string]string{}
+	for _, t := range slices.Backward(domain.AlertTypes()) {
+		a.Type = t
+		full.Rows = append(full.Rows, newRow(a, map[string]string{"w": hostile}, recovered))
+	}
+	a.Type, a.Deliveries = domain.WebhookFailing, nil
+	full.Rows = append(full.Rows, newRow(a, nil, recovered))
+	return map[string][]any{"list.html": {view{Types: typeOptions()}, view{Later: true, Known: true}, full}}
+}

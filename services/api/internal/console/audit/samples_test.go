@@ -1,0 +1,31 @@
+package audit
+
+import (
+	"net/url"
+	"testing"
+
+	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/console/consoletest"
+	"waybill.dev/shared/store/auditlog"
+)
+
+func TestTemplates(t *testing.T) {
+	t.Parallel()
+	consoletest.Templates(t, Module(), samples())
+}
+
+// samples are data to try the templates with.
+func samples() map[string][]any {
+	const hostile, at = "<script>alert(1)</script>\u202e\x00 مرحبا", "2026-11-18T15:02:11Z"
+	e := entry{Action: "delete-key", Timestamp: at, RequestID: hostile, Error: hostile, Count: 7, Actor: actor{Sub: hostile, Type: "consumer"}}
+	e.Actor.Metadata.KeyID, e.Actor.Metadata.Session = "key_1", "csess_1"
+	e.Context.IPAddress, e.Context.UserAgent, e.Route.URL, e.Route.Method = hostile, hostile, hostile, hostile
+	done := entry{Action: "create-bucket", Timestamp: at, Success: true, Count: 1}
+	return map[string][]any{"audit.html": {
+		view{Form: console.NewForm(url.Values{})},
+		view{Form: console.NewForm(url.Values{"actor": {"<b>"}}), Filtered: true},
+		view{Form: console.NewForm(url.Values{}), Actions: auditlog.Actions(), Total: 2, Paging: console.Paging{Newer: path, Older: path + "?offset=50"}, Lines: []line{
+			{e, "delete key", []link{{"key", hostile, "key_1", ""}, {"bucket", "partners", "b_1", "/console/access/buckets/partners"}}}, {done, "create bucket", nil},
+		}},
+	}}
+}

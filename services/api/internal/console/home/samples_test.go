@@ -1,0 +1,39 @@
+package home
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/console/consoletest"
+	"waybill.dev/services/api/internal/console/deliverylog"
+)
+
+func TestTemplates(t *testing.T) {
+	t.Parallel()
+	consoletest.Templates(t, Module(), samples())
+}
+
+// samples are data to try the templates with.
+func samples() map[string][]any {
+	now := time.Date(2026, time.November, 18, 15, 2, 11, 0, time.UTC)
+	p50, p95, p99 := 12.0, 80.5, 1400.0
+	rows := []row{
+		{Start: now.Truncate(time.Hour), Events: 120, Attempts: 240, Succeeded: 200, Failed: 40, Latency: latency{&p50, &p95, &p99}, WebhookID: "wh_1"},
+		{Start: now.Truncate(time.Hour).Add(-5 * time.Hour), Attempts: 10, Succeeded: 10, WebhookID: "wh_2"},
+	}
+	f, bars := reckon(rows, now)
+	_, none := reckon(nil, now)
+	missing := &console.Problem{Status: http.StatusNotFound, Title: "Not found", NoOperation: true}
+	full := view{
+		Account: "default", Figures: f, Bars: bars, Troubles: troubles(rows, []webhook{{ID: "wh_1", URL: "https://x.example/<script>\u202e"}}, now),
+		Ends: 2, FirstEnd: now.Add(day),
+		Failed:  []deliverylog.Delivery{{ID: "dlv_1", EventID: "evt_1", EventType: "shipment.delivered", WebhookID: "wh_1", Status: "failed", Reason: "scheduleExhausted", UpdatedAt: "2026-11-18T15:02:11.000Z"}},
+		MayMake: true, MayPublish: true, Types: []console.Option{{Value: "shipment.created", Label: "shipment.created"}}, Deliveries: true, NewWebhook: true, Events: true,
+	}
+	first := view{Account: "default", Bars: none, First: true, MayPublish: true, MayMake: true, NewWebhook: true}
+	half := first
+	half.HasWebhook, half.HasEvent, half.NoFigures, half.NoFailed = true, true, missing, &console.Problem{Status: http.StatusForbidden, Scope: "events:read"}
+	return map[string][]any{"home.html": {view{}, first, half, full}, "find.html": {"", "<script>"}}
+}

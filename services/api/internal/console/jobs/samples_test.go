@@ -1,0 +1,39 @@
+package jobs
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/console/consoletest"
+	"waybill.dev/services/api/internal/console/deliverylog"
+)
+
+func TestTemplates(t *testing.T) {
+	t.Parallel()
+	consoletest.Templates(t, Module(), samples())
+}
+
+// samples are data to try the templates with.
+func samples() map[string][]any {
+	const hostile = "<script>\u202e"
+	full := job{
+		ID: "0198e5d0-1111-7222-8333-444455556666", Kind: "retry", Status: running, Matched: 1234, Sent: 1000, Delivered: 960, Failed: 12, CreatedAt: "2026-11-18T12:30:00.000Z", CreatedBy: hostile,
+		Filter: map[string]jsontext.Value{"status": jsontext.Value(`"failed"`), "webhookId": jsontext.Value(`"<script>"`), "statusCode": jsontext.Value("500")},
+	}
+	done := full
+	done.Status, done.Sent, done.Delivered, done.Failed = "done", 1234, 1234, 0
+	cancelled := full
+	cancelled.Status = "cancelled"
+	hooks := deliverylog.Webhooks{{ID: "<script>", URL: "https://x.example/" + hostile}}
+	views := []any{jobView{}}
+	for _, j := range slices.Concat([]job{full}, []job{done, cancelled}) {
+		views = append(views, jobView{Job: j, Facts: facts(j, hooks), MaySend: true, Left: "about 3 min", Failed: againPath, Log: "/console/deliveries"})
+	}
+	return map[string][]any{
+		"list.html": {listView{}, listView{Rows: []row{{full, summary(full, hooks)}, {done, ""}}, Paging: console.Paging{Older: "?a"}}},
+		"job.html":  views,
+	}
+}

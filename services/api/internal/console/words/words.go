@@ -1,0 +1,138 @@
+// Package words says in words what the API says in codes.
+package words
+
+import (
+	"cmp"
+
+	"waybill.dev/shared/domain"
+)
+
+// Scope says what a scope is for.
+func Scope(s domain.Scope) string {
+	switch s {
+	case domain.ScopeWebhooksRead:
+		return "See webhooks and their health"
+	case domain.ScopeWebhooksWrite:
+		return "Make, change and delete webhooks"
+	case domain.ScopeEventsRead:
+		return "See events, deliveries and statistics"
+	case domain.ScopeEventsWrite:
+		return "Publish, test, send again and replay"
+	case domain.ScopeBucketsRead:
+		return "See buckets, consumers, masked keys and managers"
+	case domain.ScopeBucketsWrite:
+		return "Make and revoke keys with scopes of its own"
+	case domain.ScopeMCP:
+		return "Use MCP servers"
+	case domain.ScopeGatewayRead:
+		return "See deployments, environments, domains, tunnels and requests"
+	case domain.ScopeGatewayWrite:
+		return "Deploy, and change variables, domains, certificates and tunnels"
+	case domain.ScopeMeteringRead:
+		return "See meters, features, plans, subscriptions and usage"
+	case domain.ScopeMeteringWrite:
+		return "Make and change meters, features, plans and subscriptions"
+	case domain.ScopeAdmin:
+		return "Everything of the account, and its audit log"
+	}
+	return ""
+}
+
+// Reason says what a delivery waits for, or why it ended.
+func Reason(reason string) string { return cmp.Or(reasonText(reason), reason) }
+
+func reasonText(reason string) string {
+	switch reason {
+	case domain.ReasonWebhookDeleted:
+		return "webhook deleted"
+	case domain.ReasonExhausted:
+		return "schedule exhausted"
+	case domain.ReasonRetention:
+		return "retention over"
+	case domain.ReasonCircuitOpen:
+		return "circuit open"
+	case domain.ReasonInactive:
+		return "webhook inactive"
+	case domain.ReasonUnreadable:
+		return "webhook unreadable"
+	case domain.ReasonOverCap:
+		return "over capacity"
+	case domain.ReasonBehindShipment:
+		return "behind an earlier event"
+	case domain.ReasonPull:
+		return "fetched, not sent"
+	case domain.ReasonCancelled:
+		return "job cancelled"
+	}
+	return ""
+}
+
+// Class says how an attempt ended.
+func Class(class string) string { return cmp.Or(classText(domain.Class(class)), class) }
+
+func classText(class domain.Class) string {
+	switch class {
+	case domain.ClassOK:
+		return "answered 2xx"
+	case domain.Class3xx:
+		return "redirect"
+	case domain.Class4xx:
+		return "answered 4xx"
+	case domain.Class5xx:
+		return "answered 5xx"
+	case domain.ClassTimeout:
+		return "no answer in time"
+	case domain.ClassDNS:
+		return "name not found"
+	case domain.ClassConnect:
+		return "no connection"
+	case domain.ClassTLS:
+		return "TLS failed"
+	case domain.ClassRefused:
+		return "address not allowed"
+	case domain.ClassProtocol:
+		return "no valid HTTP"
+	case domain.ClassAuth:
+		return "no token for the receiver"
+	case domain.ClassGone:
+		return "answered 410"
+	}
+	return ""
+}
+
+// State says how a webhook is doing.
+func State(state string) string { return cmp.Or(stateText(state), state) }
+
+func stateText(state string) string {
+	switch state {
+	case "healthy", "degraded", "failing", "inactive":
+		return state
+	case "circuitOpen":
+		return "circuit open"
+	case "idle":
+		return "no traffic"
+	}
+	return ""
+}
+
+// Disabled says why a webhook is inactive; nil, as for one that was never active: its owner said so.
+func Disabled(reason *string) string {
+	if reason == nil {
+		return disabledText(domain.DisabledManual)
+	}
+	return cmp.Or(disabledText(domain.DisabledReason(*reason)), *reason)
+}
+
+func disabledText(reason domain.DisabledReason) string {
+	switch reason {
+	case domain.DisabledGone:
+		return "answered 410"
+	case domain.DisabledFailing:
+		return "failed for days"
+	case domain.DisabledQuota:
+		return "quota used up"
+	case domain.DisabledManual:
+		return "paused"
+	}
+	return ""
+}

@@ -1,0 +1,175 @@
+package jsonschema
+
+import (
+	"slices"
+
+	"waybill.dev/services/gateway/internal/jsontree"
+)
+
+// maxParts bounds how many schemas are looked at to find out what a text may mean.
+const maxParts = 256
+
+// Shape is what a schema of a document says of the types of a value, as far as can be seen without
+// reasoning. It is for text, which says nothing of types.
+type Shape struct {
+	document *Document
+	parts    []*jsontree.Node // the schemas that speak of the value
+}
+
+// Shape returns that of the schema at a JSON pointer; there need be none.
+func (d *Document) Shape(pointer string) Shape {
+	n, err := d.start(pointer)
+	if pointer == "" || err != nil {
+		return Shape{}
+	}
+	return d.shape(n)
+}
+
+// ShapeOf returns the shape of a schema that refers to nothing.
+func ShapeOf(schema *jsontree.Node) Shape { return (&Document{root: schema}).shape(schema) }
+
+func (d *Document) shape(schemas ...*jsontree.Node) Shape {
+	s := Shape{document: d}
+	for _, schema := range schemas {
+		s.parts = d.gather(s.parts, schema, schema)
+	}
+	return s
+}
+
+// gather adds a schema, and those that speak of the same value.
+func (d *Document) gather(parts []*jsontree.Node, n, owner *jsontree.Node) []*jsontree.Node {
+	if n.Kind() != '{' || len(parts) == maxParts || slices.Contains(parts, n) {
+		return parts
+	}
+	parts = append(parts, n)
+	if reference := n.Member("$ref"); reference != nil {
+		if target, err := d.target(reference, owner); err == nil && target != nil {
+			parts = d.gather(parts, target, target)
+		}
+	}
+	for _, keyword := range []string{"allOf", "anyOf", "oneOf", "then", "else"} {
+		if value := n.Member(keyword); value != nil {
+			for schema := range below(keyword, value) {
+				parts = d.gather(parts, schema, owner)
+			}
+		}
+	}
+	return parts
+}
+
+// Types returns the types that the value may have; none: the schema does not say.
+func (s Shape) Types() []string {
+	var types []string
+	for _, n := range s.parts {
+		types = append(types, typesOf(n)...)
+	}
+	slices.Sort(types)
+	return slices.Compact(types)
+}
+
+func typesOf(n *jsontree.Node) (types []string) {
+	named := n.Member("type")
+	if text, ok := named.Text(); ok {
+		return []string{text}
+	}
+	for _, element := range named.Elements() {
+		text, _ := element.Text()
+		types = append(types, text)
+	}
+	values := n.Member("enum").Elements()
+	if value := n.Member("const"); value != nil {
+		values = append(slices.Clip(values), value)
+	}
+	for _, value := range values {
+		types = append(types, map[byte]string{'"': "string", '0': "number", 't': "boolean", 'f': "boolean", 'n': "null", '[': "array", '{': "object"}[byte(value.Kind())])
+	}
+	if len(types) == 0 && n.Member("properties") != nil {
+		types = append(types, "object")
+	}
+	if len(types) == 0 && n.Member("items") != nil {
+		types = append(types, "array")
+	}
+	return types
+}
+
+// Has reports whether the value may have one of types, or the schema does not say.
+func (s Shape) Has(types ...string) bool {
+	all := s.Types()
+	return len(all) == 0 || slices.ContainsFunc(types, func(name string) bool { return slices.Contains(all, name) })
+}
+
+// Is reports whether the schema says that the value has the type, and no other but null.
+func (s Shape) Is(name string) bool {
+	all := s.Types()
+	return slices.Contains(all, name) && !slices.ContainsFunc(all, func(other string) bool { return other != name && other != "null" })
+}
+
+// Names returns the names of an object's members, as far as the schema has them.
+func (s Shape) Names() []string {
+	var names []string
+	for _, n := range s.parts {
+		for name := range n.Member("properties").Members() {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+// Member returns the shape of an object's member.
+func (s Shape) Member(name string) Shape {
+	return s.below(func(n *jsontree.Node) *jsontree.Node {
+		if named := n.Member("properties").Member(name); named != nil {
+			return named
+		}
+		return n.Member("additionalProperties")
+	})
+}
+
+// Element returns the shape of an array's elements.
+func (s Shape) Element() Shape {
+	return s.below(func(n *jsontree.Node) *jsontree.Node { return n.Member("items") })
+}
+
+func (s Shape) below(of func(*jsontree.Node) *jsontree.Node) Shape {
+	var found []*jsontree.Node
+	for _, n := range s.parts {
+		if schema := of(n); schema != nil {
+			found = append(found, schema)
+		}
+	}
+	return s.document.shape(found...)
+}
+
+// Binary reports whether the schema says that the value is bytes, which JSON does not have.
+func (s Shape) Binary() bool {
+	return slices.ContainsFunc(s.parts, func(n *jsontree.Node) bool {
+		format, _ := n.Member("format").Text()
+		content, _ := n.Member("contentMediaType").Text()
+		return format == "binary" || content == "application/octet-stream" && n.Member("contentEncoding") == nil
+	})
+}
+
+// Open reports whether an object may have members that the schema does not name, and says of
+// what they are or that they may be there.
+func (s Shape) Open() bool {
+	return len(s.Names()) == 0 || slices.ContainsFunc(s.parts, func(n *jsontree.Node) bool {
+		more := n.Member("additionalProperties")
+		return more != nil && more.Kind() != 'f'
+	})
+}
+
+// Narrow reports whether the schema asks more of a text than to be one: then its length counts,
+// or what is in it.
+func (s Shape) Narrow() bool {
+	return slices.ContainsFunc(s.parts, func(n *jsontree.Node) bool {
+		for _, keyword := range []string{"minLength", "maxLength", "pattern", "enum", "const", "not", "if"} {
+			if n.Member(keyword) != nil {
+				return true
+			}
+		}
+		format, _ := n.Member("format").Text()
+		return format != "" && format != "binary" && format != "byte"
+	})
+}

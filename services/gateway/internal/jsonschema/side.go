@@ -1,0 +1,233 @@
+package jsonschema
+
+import (
+	"bytes"
+	"iter"
+	"slices"
+	"strings"
+
+	"waybill.dev/services/gateway/internal/jsontree"
+)
+
+// Side is who writes a value. It decides what the members are that a schema calls readOnly or
+// writeOnly, at whatever depth, through $ref and allOf.
+type Side uint8
+
+// The sides of a call.
+const (
+	// Requests need not have members that are readOnly, required or not.
+	Requests Side = iota
+	// Arguments are what requests are made of: they show no member that is readOnly.
+	Arguments
+	// Answers show no member that is writeOnly.
+	Answers
+)
+
+// keyword marks the members that the side does not write.
+func (s Side) keyword() string {
+	if s == Answers {
+		return "writeOnly"
+	}
+	return "readOnly"
+}
+
+// cuts reports whether such members are left out, and not only made optional.
+func (s Side) cuts() bool { return s != Requests }
+
+// marksOf returns the sides for which a document has marks at all.
+func marksOf(root *jsontree.Node) (sides [Answers + 1]bool) {
+	for side := range sides {
+		sides[side] = bytes.Contains(root.Raw, []byte(`"`+Side(side).keyword()+`"`))
+	}
+	return sides
+}
+
+// part is a schema that speaks of the same value as another, with what its local references
+// begin at.
+type part struct{ schema, owner *jsontree.Node }
+
+// same returns the schemas that hold for a value whenever n does.
+func (b *bundler) same(n, owner *jsontree.Node) iter.Seq[part] {
+	return func(yield func(part) bool) {
+		if reference := n.Member("$ref"); reference != nil && owner.Member("$id") == nil {
+			if target, err := b.document.target(reference, owner); err == nil && target != nil && !yield(part{target, target}) {
+				return
+			}
+		}
+		for _, schema := range n.Member("allOf").Elements() {
+			if !yield(part{schema, owner}) {
+				return
+			}
+		}
+	}
+}
+
+// marked reports whether a schema is one of what the side does not write.
+func (b *bundler) marked(n, owner *jsontree.Node) bool {
+	if is, known := b.marks[n]; known {
+		return is
+	}
+	b.marks[n] = false // one that leads back to itself says nothing
+	is := n.Member(b.side.keyword()).True()
+	for p := range b.same(n, owner) {
+		is = is || b.marked(p.schema, p.owner)
+	}
+	b.marks[n] = is
+	return is
+}
+
+// hidden returns the names of the members that the side does not write, in their order.
+func (b *bundler) hidden(n, owner *jsontree.Node) []string {
+	names, known := b.hides[n]
+	if known || !b.document.marks[b.side] {
+		return names
+	}
+	b.hides[n] = nil
+	for name, member := range n.Member("properties").Members() {
+		if b.marked(member, owner) {
+			names = append(names, name)
+		}
+	}
+	for p := range b.same(n, owner) {
+		names = append(names, b.hidden(p.schema, p.owner)...)
+	}
+	if b.document.budget.take(int64(len(names))) != nil {
+		return nil // it is told when the bundle is done
+	}
+	b.hides[n] = union(names, nil)
+	return b.hides[n]
+}
+
+func union(a, b []string) []string {
+	if len(b) == 0 && slices.IsSorted(a) {
+		return slices.Compact(a)
+	}
+	all := slices.Concat(a, b)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// extra returns the names of hidden that a schema, of the same value as the one that hides them,
+// speaks of and does not hide itself.
+func (b *bundler) extra(target *jsontree.Node, hidden []string) []string {
+	own := b.hidden(target, target)
+	left := slices.DeleteFunc(slices.Clone(hidden), func(name string) bool { return slices.Contains(own, name) })
+	if len(left) == 0 {
+		return nil
+	}
+	said := make(map[string]bool)
+	b.mentions(part{target, target}, said, make(map[*jsontree.Node]bool))
+	return slices.DeleteFunc(left, func(name string) bool { return !said[name] })
+}
+
+// mentions gathers the members that a schema, and those that hold with it, have rules for.
+func (b *bundler) mentions(of part, said map[string]bool, seen map[*jsontree.Node]bool) {
+	if seen[of.schema] || b.document.budget.take(1) != nil {
+		return
+	}
+	seen[of.schema] = true
+	note := func(list *jsontree.Node) {
+		for _, element := range list.Elements() {
+			name, _ := element.Text()
+			said[name] = true
+		}
+	}
+	note(of.schema.Member("required"))
+	for _, list := range of.schema.Member("dependentRequired").Members() {
+		note(list)
+	}
+	for name := range of.schema.Member("properties").Members() {
+		said[name] = said[name] || b.side.cuts()
+	}
+	for p := range b.same(of.schema, of.owner) {
+		b.mentions(p, said, seen)
+	}
+	for keyword, value := range of.schema.Members() {
+		if keyword == "allOf" || !holds(keyword) {
+			continue
+		}
+		for schema := range below(keyword, value) {
+			b.mentions(part{schema, of.owner}, said, seen)
+		}
+	}
+}
+
+// holds reports whether the schemas of a keyword may only narrow the value that the schema around
+// them is about. In not and if they would widen it.
+func holds(keyword string) bool {
+	switch keyword {
+	case "allOf", "anyOf", "oneOf", "then", "else", "dependentSchemas":
+		return true
+	}
+	return false
+}
+
+// isChoice reports whether a keyword tells forms of a value apart.
+func isChoice(keyword string) bool { return keyword == "anyOf" || keyword == "oneOf" }
+
+// leaveOut notes the members of a schema that the side does not write, so that the copy leaves them
+// out. Inside anyOf and oneOf, no list of required members is emptied: such a list tells the forms
+// of the value apart.
+func (w *walker) leaveOut(n *jsontree.Node, hidden []string, choice bool) {
+	if len(hidden) == 0 {
+		return
+	}
+	hides := func(name string) bool { return slices.Contains(hidden, name) }
+	own := w.hides[n]
+	w.optional(n.Member("required"), hides, choice && !slices.ContainsFunc(own, hides))
+	for _, list := range n.Member("dependentRequired").Members() {
+		w.optional(list, hides, false)
+	}
+	if properties := n.Member("properties"); properties != nil && w.side.cuts() {
+		w.cutMembers(properties, hides)
+	}
+}
+
+// optional takes names from a list.
+func (w *walker) optional(list *jsontree.Node, hides func(string) bool, keep bool) {
+	var left []string
+	for _, element := range list.Elements() {
+		if name, _ := element.Text(); !hides(name) {
+			left = append(left, string(element.Raw))
+		}
+	}
+	if len(left) == list.Len() || keep && len(left) == 0 {
+		return
+	}
+	w.edits = append(w.edits, edit{list.Start, list.Start + len(list.Raw), "[" + strings.Join(left, ",") + "]"})
+}
+
+// cutMembers takes members from an object, with the commas that they need no more.
+func (w *walker) cutMembers(object *jsontree.Node, hides func(string) bool) {
+	begin := object.Start + 1
+	at, lead, kept := begin, begin, false // at: where the member before ends; lead: where those end that nothing is kept before
+	for name, member := range object.Members() {
+		end := member.Start + len(member.Raw)
+		switch {
+		case hides(name) && kept:
+			w.edits = append(w.edits, edit{at, end, ""})
+		case hides(name):
+			lead = end
+		case !kept && lead > begin:
+			comma := bytes.IndexByte(object.Raw[lead-object.Start:], ',')
+			w.edits = append(w.edits, edit{begin, lead + comma + 1, ""})
+		}
+		if hides(name) {
+			w.cut = append(w.cut, member)
+		} else {
+			kept = true
+		}
+		at = end
+	}
+	if !kept && lead > begin {
+		w.edits = append(w.edits, edit{begin, lead, ""})
+	}
+}
+
+// isCut reports whether a schema stands in a member that is left out.
+func isCut(target *jsontree.Node, cut []*jsontree.Node) bool {
+	return slices.ContainsFunc(cut, func(member *jsontree.Node) bool {
+		_, ok := within(target, member)
+		return ok
+	})
+}

@@ -1,0 +1,69 @@
+package mcpserver
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// How much a word counts by where it stands in what is said of a tool.
+const (
+	inName        = 4
+	inToolset     = 2
+	inDescription = 1
+)
+
+// terms are the words of a tool, with what each counts.
+func terms(name, title, description string, tags []string) map[string]int {
+	found := make(map[string]int)
+	for text, counts := range map[string]int{name + " " + title: inName, strings.Join(tags, " "): inToolset, description: inDescription} {
+		for _, word := range words(text) {
+			found[word] = max(found[word], counts)
+		}
+	}
+	return found
+}
+
+// words returns the words of a text in lower case, those of the plural as in the singular.
+func words(text string) []string {
+	all := strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	for i, word := range all {
+		if len(word) > 3 && !strings.HasSuffix(word, "ss") {
+			all[i] = strings.TrimSuffix(word, "s")
+		}
+	}
+	return all
+}
+
+// rank returns the tools that have a word of the question, the best first. A word counts more the
+// fewer tools have it.
+func rank(entries []*entry, question string) []*entry {
+	scores := make(map[*entry]float64)
+	asked := words(question)
+	slices.Sort(asked)
+	for _, word := range slices.Compact(asked) {
+		have := 0
+		for _, e := range entries {
+			if e.tool.terms[word] > 0 {
+				have++
+			}
+		}
+		for _, e := range entries {
+			if counts := e.tool.terms[word]; counts > 0 {
+				scores[e] += float64(counts) * math.Log1p(float64(len(entries))/float64(have))
+			}
+		}
+	}
+	ranked := slices.DeleteFunc(slices.Clone(entries), func(e *entry) bool { return scores[e] == 0 })
+	slices.SortStableFunc(ranked, func(a, b *entry) int {
+		switch {
+		case scores[a] > scores[b]:
+			return -1
+		case scores[a] < scores[b]:
+			return 1
+		}
+		return 0
+	})
+	return ranked
+}

@@ -1,0 +1,78 @@
+package ratelimit
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// Bound is how many counts several pools hold together. While there is room, a pool takes what it needs. Then each
+// may have an equal part, and a new count of a pool with less takes the place of one of a pool with more.
+type Bound struct {
+	most int64
+	used atomic.Int64
+
+	mu    sync.Mutex
+	pools []*Pool // that have counts; each keeps one at least
+	next  int     // the pool that is asked first to give one back
+}
+
+// NewBound returns a bound of so many counts.
+func NewBound(most int64) *Bound { return &Bound{most: most} }
+
+// Used returns how many counts there are.
+func (b *Bound) Used() int64 { return b.used.Load() }
+
+func (b *Bound) full() bool { return b != nil && b.used.Load() >= b.most }
+
+// part returns what each pool may have when there is no more. b.mu is held.
+func (b *Bound) part() int64 { return max(1, b.most/max(1, int64(len(b.pools)))) }
+
+// enough reports whether a pool has its part.
+func (b *Bound) enough(p *Pool) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return p.held.Load() >= b.part()
+}
+
+// free has a pool that has more than its part let go of a count.
+func (b *Bound) free() {
+	b.mu.Lock()
+	var from *Pool
+	part := b.part()
+	for range b.pools {
+		b.next = (b.next + 1) % len(b.pools)
+		if b.pools[b.next].held.Load() > part {
+			from = b.pools[b.next]
+			break
+		}
+	}
+	b.mu.Unlock()
+	if from == nil {
+		return
+	}
+	from.mu.Lock()
+	defer from.mu.Unlock()
+	if from.held.Load() > part {
+		from.forget()
+	}
+}
+
+func (b *Bound) add(p *Pool) {
+	first := p.held.Add(1) == 1
+	if b == nil {
+		return
+	}
+	b.used.Add(1)
+	if first {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.pools = append(b.pools, p)
+	}
+}
+
+func (b *Bound) remove(p *Pool) {
+	p.held.Add(-1)
+	if b != nil {
+		b.used.Add(-1)
+	}
+}

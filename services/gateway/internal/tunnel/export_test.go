@@ -1,0 +1,6 @@
+package tunnel
+
+import "net"
+
+// Watch counts the frames on a connection as it is done with an agent's.
+func Watch(c net.Conn) net.Conn { return &watched{Conn: c} }

@@ -1,0 +1,306 @@
+package domains
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"gorm.io/gorm"
+
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/auditlog"
+	"waybill.dev/shared/store/deployments"
+	"waybill.dev/shared/store/pipeline"
+)
+
+// Answer is what DNS said about a domain.
+type Answer struct {
+	// Known says that name servers have answered, also that there is no record. Whose proof is gone is known by that alone.
+	Known bool
+	// Proofs are the values of the TXT record.
+	Proofs []string
+	// Words are what is missing for a domain that waits; empty: nothing.
+	Words []string
+	// Link leads to the page of custom domains. Alerts have it.
+	Link string
+}
+
+// Noted is what an answer of DNS has led to.
+type Noted struct {
+	Domain domain.CustomDomain
+	// Taken says that the account has shown its proof, and another account has the hostname nevertheless.
+	Taken bool
+	// Changed says that the hostname has another account, or that there may be an alert.
+	Changed bool
+}
+
+// NoteAnswer writes what DNS said about a domain. An account that shows its proof gets a hostname that is nobody's. If
+// the proof of the account that has it is gone, that account is given notice, and the hostname passes after
+// domain.DomainNoticeTime, if neither proof has changed by then.
+func (s *Domains) NoteAnswer(ctx context.Context, d domain.CustomDomain, answer Answer) (Noted, error) {
+	noted, err := s.noteAnswer(ctx, d, answer)
+	if errors.Is(err, domain.ErrConflict) { // another account was first, a moment ago
+		noted, err = s.noteAnswer(ctx, d, answer)
+	}
+	if err == nil {
+		noted.Domain, err = s.GetCustomDomain(ctx, d.Account, d.Hostname)
+	}
+	return noted, store.Wrap("note what DNS answered", err)
+}
+
+// look is the look at DNS for one domain, in a transaction.
+type look struct {
+	*Domains
+
+	tx     *gorm.DB
+	now    store.Instant
+	answer Answer
+	row    *domainRow // the domain
+	holder *domainRow // whose the hostname is, maybe the domain; nil: nobody's
+	rival  *domainRow // to whom it is to pass, maybe the domain; nil: to nobody
+	noted  Noted
+}
+
+func (s *Domains) noteAnswer(ctx context.Context, d domain.CustomDomain, answer Answer) (noted Noted, err error) {
+	err = s.db.Tx(ctx, func(tx *gorm.DB) error {
+		l := &look{Domains: s, tx: tx, now: store.InstantOf(s.db.Now()), answer: answer}
+		if len(answer.Proofs) > 0 { // there may be an alert
+			if err := s.db.AddsEvents(tx); err != nil {
+				return err
+			}
+		}
+		if err := l.read(d); err != nil {
+			return err
+		}
+		if l.row.ID != d.ID {
+			return nil // it was made anew
+		}
+		err := l.judge(ctx)
+		noted = l.noted
+		return err
+	})
+	return noted, err
+}
+
+// read locks the rows of the hostname in one order, that of the account that has it first.
+func (l *look) read(d domain.CustomDomain) (err error) {
+	if l.holder, err = l.Domains.holder(l.tx, d.Hostname); err != nil {
+		return err
+	}
+	l.row = l.holder
+	if l.holder == nil || l.holder.ID != d.ID {
+		row, err := l.take(l.tx, d.Account, d.Hostname, store.LockChange)
+		if err != nil {
+			return err
+		}
+		l.row = &row
+	}
+	if l.holder == nil {
+		return nil
+	}
+	if l.rival, err = l.noticed(d.Hostname); err == nil && l.rival != nil && l.rival.ID == l.row.ID {
+		l.rival = l.row
+	}
+	return err
+}
+
+// holder locks and returns the row of the account that has a hostname; nil: nobody has it.
+func (s *Domains) holder(tx *gorm.DB, hostname string) (*domainRow, error) {
+	return s.one(tx, "hostname = ? AND verified_at IS NOT NULL AND removed_at IS NULL", hostname)
+}
+
+// noticed locks and returns the row of the account to which a hostname is to pass; nil: there is none.
+func (l *look) noticed(hostname string) (*domainRow, error) {
+	return l.one(l.tx, "hostname = ? AND notice_at IS NOT NULL AND verified_at IS NULL AND removed_at IS NULL", hostname)
+}
+
+func (s *Domains) one(tx *gorm.DB, condition, hostname string) (*domainRow, error) {
+	var row domainRow
+	result := s.db.Lock(tx, store.LockChange).Where(condition, hostname).Limit(1).Find(&row)
+	if result.Error != nil {
+		return nil, fmt.Errorf("look for the hostname's account: %w", result.Error)
+	}
+	if result.RowsAffected == 0 {
+		return nil, nil //nolint:nilnil // there is none, as said above
+	}
+	return &row, nil
+}
+
+func (l *look) proven(row *domainRow) bool { return slices.Contains(l.answer.Proofs, row.Token) }
+
+// judge decides what becomes of the hostname.
+func (l *look) judge(ctx context.Context) error {
+	l.row.CheckedAt = l.now
+	if l.row != l.holder {
+		l.row.say(l.answer.Words...)
+	}
+	switch wants := l.row != l.holder && l.proven(l.row); {
+	case !l.answer.Known:
+	case l.holder == nil && wants:
+		return l.verify(ctx, l.row, auditlog.ActionVerifyDomain)
+	case l.row == l.holder, wants, l.row == l.rival:
+		return l.compare(ctx, wants)
+	}
+	return l.keep(l.row)
+}
+
+// compare compares the proofs of who has the hostname and of who wants it.
+func (l *look) compare(ctx context.Context, wants bool) error {
+	has := l.proven(l.holder)
+	if has {
+		l.holder.ProvenAt = l.now
+	}
+	taken := wants
+	switch {
+	case l.rival == nil && wants && !has:
+		l.rival, taken = l.row, false
+		if err := l.contest(ctx); err != nil {
+			return err
+		}
+	case l.rival == nil:
+	case has || !l.proven(l.rival):
+		if err := l.end(ctx); err != nil {
+			return err
+		}
+	case l.now.Time().Sub(l.holder.NoticeAt.Time()) >= domain.DomainNoticeTime:
+		return l.move(ctx)
+	case l.rival == l.row:
+		taken = false
+		l.rival.announce()
+	}
+	if taken {
+		l.noted.Taken = true
+		l.row.say(takenWords(has))
+	}
+	return l.keep(l.row, l.holder, l.rival)
+}
+
+func takenWords(has bool) string {
+	if has {
+		return "Another account has the hostname, and its proof is in the TXT record, too. If the hostname is yours, remove that value."
+	}
+	return "Another account asked for the hostname before, and its proof is in the TXT record, too. If the hostname is yours, remove that value."
+}
+
+// contest gives notice to the account that has the hostname.
+func (l *look) contest(ctx context.Context) error {
+	for _, row := range []*domainRow{l.holder, l.rival} {
+		row.NoticeAt, row.NextCheckAt = l.now, store.InstantOf(l.now.Time().Add(domain.DomainCheckRarely))
+		if err := l.audit(ctx, auditlog.ActionContestDomain, row); err != nil {
+			return err
+		}
+	}
+	until := l.rival.announce()
+	l.holder.say("The proof of this account is not in the TXT record any more, and another account has a newer one. Set the record again before " + until + ", or the hostname passes to that account.")
+	l.noted.Changed = true
+	return l.alert(ctx, domain.DomainContested, domainAlert{Hostname: l.holder.Hostname, NoticeUntil: until, Link: l.answer.Link})
+}
+
+// announce says to the account to which the hostname is to pass when it does so, and returns that time.
+func (r *domainRow) announce() (until string) {
+	until = r.NoticeAt.Time().Add(domain.DomainNoticeTime).Format(time.RFC3339)
+	r.say("Another account has the hostname, and its proof is gone. The hostname passes to this account on " + until + " at the earliest, if this account's proof is in the TXT record until then and the other one is not.")
+	return until
+}
+
+// end takes a notice back: the proof of who has the hostname is there again, or that of who wants it is gone.
+func (l *look) end(ctx context.Context) error {
+	for _, row := range []*domainRow{l.holder, l.rival} {
+		row.NoticeAt = 0
+		if err := l.audit(ctx, auditlog.ActionKeepDomain, row); err != nil {
+			return err
+		}
+	}
+	l.holder.say()
+	switch {
+	case l.proven(l.rival):
+		l.rival.say(takenWords(true))
+	case l.rival != l.row:
+		l.rival.say("The proof of this account is not in the TXT record any more.")
+	}
+	return nil
+}
+
+// move lets the hostname pass. The account that had it has a domain that waits from then on.
+func (l *look) move(ctx context.Context) error {
+	lost := *l.holder
+	if err := l.audit(ctx, auditlog.ActionMoveDomain, l.holder); err != nil {
+		return err
+	}
+	if err := l.remove(ctx, l.tx, l.holder); err != nil { // before the other's change, so that gateways hear of it first
+		return err
+	}
+	lost.ID, lost.Version, lost.CreatedAt, lost.UpdatedAt, lost.LostAt = store.NewID(prefixID, idLength), l.holder.Version, l.now, l.now, l.now
+	lost.VerifiedAt, lost.NoticeAt, lost.NextCheckAt = 0, 0, store.InstantOf(l.now.Time().Add(domain.DomainCheckOften))
+	lost.say("The hostname has passed to another account, which has a newer proof.")
+	if err := l.tx.Create(&lost).Error; err != nil {
+		return fmt.Errorf("insert custom domain: %w", err)
+	}
+	// What the authority said was said to that account. Its certificate is Waybill's own, and stays.
+	said := map[string]any{"error": "", "failures": 0, "retry_at": nil}
+	if err := l.tx.Model(&stateRow{}).Where("hostname = ?", lost.Hostname).Updates(said).Error; err != nil {
+		return fmt.Errorf("forget failures of the authority: %w", err)
+	}
+	if err := l.alert(ctx, domain.DomainMoved, domainAlert{Hostname: lost.Hostname, Link: l.answer.Link}); err != nil {
+		return err
+	}
+	l.rival.say()
+	l.rival.CheckedAt = l.now
+	return l.verify(ctx, l.rival, auditlog.ActionMoveDomain)
+}
+
+// verify gives the hostname to the account of a row.
+func (l *look) verify(ctx context.Context, row *domainRow, action string) error {
+	row.VerifiedAt, row.UpdatedAt, row.ProvenAt, row.LostAt, row.NoticeAt = l.now, l.now, l.now, 0, 0
+	d, err := row.domain()
+	if err != nil {
+		return err
+	}
+	row.NextCheckAt = store.InstantOf(d.NextCheck(l.now.Time()))
+	l.noted.Changed = true
+	if err := l.audit(ctx, action, row); err != nil {
+		return err
+	}
+	return l.changed(ctx, l.tx, row)
+}
+
+// say sets what the account is told.
+func (r *domainRow) say(words ...string) { r.Answers = writeAnswers(words) }
+
+// keep writes what a look may change of rows, and gateways need not hear of. Some may be nil, or the same.
+func (l *look) keep(rows ...*domainRow) error {
+	for i, row := range rows {
+		if row == nil || slices.Contains(rows[:i], row) {
+			continue
+		}
+		err := l.tx.Select("answers", "checked_at", "next_check_at", "proven_at", "notice_at").Updates(row).Error
+		if err != nil {
+			return fmt.Errorf("update row of custom domain: %w", err)
+		}
+	}
+	return nil
+}
+
+// audit writes to the audit log of a row's account. If it is not the account whose domain is looked at, or if DNS was
+// asked without being told to, the change counts as one of who made the row's domain.
+func (l *look) audit(ctx context.Context, action string, row *domainRow) error {
+	if _, ok := auditlog.CallerOf(ctx); !ok || row != l.row {
+		ctx = auditlog.WithCaller(ctx, deployments.MadeBy(row.Account, row.CreatedBy, row.CreatedKey))
+	}
+	return l.note(ctx, l.tx, action, row)
+}
+
+// domainAlert is the data of an alert about a hostname.
+type domainAlert struct {
+	Hostname    string `json:"hostname"`
+	NoticeUntil string `json:"noticeUntil,omitzero"`
+	Link        string `json:"link"`
+}
+
+// alert tells the account that has the hostname.
+func (l *look) alert(ctx context.Context, kind domain.EventType, data domainAlert) error {
+	return pipeline.AddAlert(ctx, l.db, l.tx, l.holder.Account, kind, data)
+}
