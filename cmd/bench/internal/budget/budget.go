@@ -25,7 +25,7 @@ type Cost struct {
 type Figure struct {
 	Name   string  `json:"name"`
 	Value  float64 `json:"value"`
-	Within float64 `json:"within"` // percent above the budget that are no fault
+	Within float64 `json:"-"`      // percent above the budget that are no fault; the program that measures says it, not the file
 	Commit string  `json:"commit"` // since which the budget is this
 	Why    string  `json:"why"`
 	// OfMachine: the figure depends on how fast the machine is.
@@ -80,7 +80,7 @@ func (b *Budget) Write(file string) error {
 // Verdict is a measured figure beside its budget.
 type Verdict struct {
 	Scenario, Form string
-	Figure         // the measured value, and what stands in the budget else
+	Figure         // the measured value, with the commit and the reason of the budget
 	Budget         float64
 	None           bool // the budget does not have it, or it was not measured
 }
@@ -111,7 +111,7 @@ func (b *Budget) Judge(measured []Cost) []Verdict {
 			v := Verdict{Scenario: m.Scenario, Form: m.Form, Figure: f, None: true}
 			if old := find(budgeted.Figures, f.Name); old != nil {
 				v.Budget, v.None = old.Value, false
-				v.Within, v.Commit, v.Why = old.Within, old.Commit, old.Why
+				v.Commit, v.Why = old.Commit, old.Why
 				if f.OfMachine && b.Elsewhere() {
 					v.Within = math.Inf(1)
 				}
@@ -154,10 +154,7 @@ func (b *Budget) Renew(measured []Cost, commit, why string) error {
 				continue
 			}
 			if was := find(old.Figures, f.Name); was != nil && math.Abs(Verdict{Figure: *f, Budget: was.Value}.Percent()) < least {
-				was.Within = f.Within
-				machine := f.OfMachine
-				*f = *was
-				f.OfMachine = machine
+				f.Value, f.Commit, f.Why = was.Value, was.Commit, was.Why
 			}
 		}
 		if old == nil {
