@@ -41,6 +41,7 @@ func scenarios() []scenario {
 		{"isolation-all-in-one", "healthy receivers beside every hostile one, all in one", isolated(allInOne)},
 		{"uploads", "a release a second under 1,000 requests a second to three gateways", underLoad(split)},
 		{"uploads-all-in-one", "a release a second under 1,000 requests a second, all in one", underLoad(allInOne)},
+		{"uploads-beside", "an account that uploads as often as it can beside another's 500 requests a second", besideUploads},
 		{"uploads-killed", "kill -9 of gateways, API, Postgres and nats-server during builds", killedUploads},
 		{"uploads-database", "gateways serve on while the database is down, and count each request", withoutDatabase},
 		{"uploads-raced", "two builds of a deployment at a time, again and again", raced},

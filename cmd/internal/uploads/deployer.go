@@ -67,6 +67,12 @@ func (d *Deployer) Upload(ctx context.Context, n, padding int) (accepted client.
 	return accepted, nil
 }
 
+// Try uploads the archive of a release once. The error of a refused upload is a *client.Problem.
+func (d *Deployer) Try(ctx context.Context, archive []byte) error {
+	_, err := d.client.Upload(ctx, d.to, "application/zip", archive, nil)
+	return err
+}
+
 // Redeploy builds the deployment anew from the files of a build.
 func (d *Deployer) Redeploy(ctx context.Context, deployment, build string) (client.Accepted, error) {
 	return d.client.Redeploy(ctx, deployment, build)

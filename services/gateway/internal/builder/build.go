@@ -13,6 +13,7 @@ import (
 	"waybill.dev/services/gateway/internal/archive"
 	"waybill.dev/services/gateway/internal/routefile"
 	"waybill.dev/services/gateway/internal/site"
+	"waybill.dev/services/gateway/internal/tenant"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store/deployments"
 )
@@ -214,6 +215,7 @@ func (w *work) compile(ctx context.Context, files fs.FS) (made *site.Site, fault
 	if rules.Services, err = w.services(ctx); err != nil || len(w.record.told()) > 0 {
 		return nil, nil, err
 	}
+	rules.Rest = tenant.NewPace(ctx)
 	made, faults = rules.Compile(ctx, files, &w.claim.Build, values)
 	return made, faults, ctx.Err()
 }

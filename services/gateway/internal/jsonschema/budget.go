@@ -20,11 +20,12 @@ type Budget struct {
 	all   int64
 	left  atomic.Int64
 	ended atomic.Bool
+	rest  func() // nil: the work goes on without rests
 }
 
-// NewBudget returns one of so many values.
-func NewBudget(values int64) *Budget {
-	b := &Budget{all: values}
+// NewBudget returns one of so many values. Between two pieces of the work rest is called, if there is one.
+func NewBudget(values int64, rest func()) *Budget {
+	b := &Budget{all: values, rest: rest}
 	b.left.Store(values)
 	return b
 }
@@ -43,8 +44,11 @@ func (b *Budget) Spent() int64 {
 // End has whoever works with the budget stop.
 func (b *Budget) End() { b.ended.Store(true) }
 
-// Err tells why to stop: ErrSpent, ErrEnded; nil: go on.
+// Err says why to stop: ErrSpent, ErrEnded; nil: go on, after the rest.
 func (b *Budget) Err() error {
+	if b != nil && b.rest != nil {
+		b.rest()
+	}
 	switch {
 	case b == nil:
 	case b.ended.Load():

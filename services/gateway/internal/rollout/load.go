@@ -130,7 +130,7 @@ func (d *deployment) swap(ctx context.Context, m *making) error {
 	if err != nil {
 		return err
 	}
-	compiled, err := r.options.Compile(ctx, &source)
+	compiled, err := r.options.Compile(ctx, &source, d.table.Load() == nil)
 	if err != nil {
 		return err
 	}

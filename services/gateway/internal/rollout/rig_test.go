@@ -166,8 +166,8 @@ func (r *rig) update() {
 }
 
 // compile makes sites as a gateway does, with all that the policy allows.
-func compile(policy *egress.Policy) func(context.Context, *deployments.Source) (*site.Site, error) {
-	return func(ctx context.Context, source *deployments.Source) (*site.Site, error) {
+func compile(policy *egress.Policy) func(context.Context, *deployments.Source, bool) (*site.Site, error) {
+	return func(ctx context.Context, source *deployments.Source, _ bool) (*site.Site, error) {
 		made, faults := tenant.Rules{Egress: policy}.Make(ctx, source.Format, source.Archive, &source.Build, source.Variables)
 		if len(faults) > 0 {
 			return nil, faults

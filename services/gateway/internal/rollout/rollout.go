@@ -73,8 +73,8 @@ type Options struct {
 	Domains Domains
 	// DomainsChanged is called after custom domains have changed; may be nil. It does not wait.
 	DomainsChanged func()
-	// Compile makes the site of a build.
-	Compile       func(ctx context.Context, source *deployments.Source) (*site.Site, error)
+	// Compile makes the site of a build. Requests wait for one that is awaited; what is not, may rest meanwhile.
+	Compile       func(ctx context.Context, source *deployments.Source, awaited bool) (*site.Site, error)
 	Guard         *upstream.Guard   // checks connections to back ends
 	Services      upstream.Services // sends requests through tunnels; may be nil
 	Authenticator route.Authenticator

@@ -249,7 +249,7 @@ func TestBudget(t *testing.T) {
 					operations = append(operations, fmt.Sprintf(operation, i, i))
 				}
 				file := `{"openapi":"3.1.0","info":{"title":"T","version":"1"},"components":{"schemas":{"Big":` + large + `}}}},"paths":{` + strings.Join(operations, ",") + `}}`
-				made, faults := site.Compile(folder("a.oas.json", file), nil, site.Limits{Uploaded: true, Schemas: jsonschema.NewBudget(10_000)})
+				made, faults := site.Compile(folder("a.oas.json", file), nil, site.Limits{Uploaded: true, Schemas: jsonschema.NewBudget(10_000, nil)})
 				if len(faults) != want || (made == nil) != (want > 0) {
 					t.Fatalf("%d operations: %d faults: %.500s", count, len(faults), faults)
 				}
@@ -264,7 +264,7 @@ func TestBudget(t *testing.T) {
 // What is ended looks at no more operations.
 func TestEnded(t *testing.T) {
 	t.Parallel()
-	budget := jsonschema.NewBudget(10_000)
+	budget := jsonschema.NewBudget(10_000, nil)
 	budget.End()
 	made, faults := site.Compile(folder("a.oas.json", routes, "policies.json", policies), nil, site.Limits{Schemas: budget})
 	if made != nil || len(faults) != 1 || !strings.Contains(faults[0].Message, "has been ended") {

@@ -47,6 +47,8 @@ type Rules struct {
 	// Services returns an error if a service behind a tunnel can't be used. If it is nil, every valid name is
 	// accepted.
 	Services func(name string) error
+	// Rest is called between two pieces of the work, at least once for each route: NewPace. If it is nil, the work goes on.
+	Rest func()
 }
 
 // Make returns the site of an archive, or everything that is wrong with it. Of the build,
@@ -66,7 +68,7 @@ func (r Rules) Compile(ctx context.Context, files fs.FS, build *domain.Build, va
 	if len(faults) > 0 {
 		return nil, faults
 	}
-	budget := jsonschema.NewBudget(maxSchemas)
+	budget := jsonschema.NewBudget(maxSchemas, r.Rest)
 	stop := context.AfterFunc(ctx, budget.End)
 	defer stop()
 	values := make(site.Variables, len(variables))
