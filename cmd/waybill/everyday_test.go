@@ -56,6 +56,32 @@ func TestIDsAreSimpleToGetAndToGive(t *testing.T) {
 		return nil
 	})
 	i.follows(t, id)
+	i.lessOfIDs(t, ids[1], id)
+}
+
+// lessOfIDs gives as much of ids as lists on a terminal show.
+func (i *installation) lessOfIDs(t *testing.T, webhook, event string) {
+	t.Helper()
+	delivery := strings.TrimSpace(must(t, i.dir, "deliveries", "list", "--event", event, "--webhook", webhook, "-o", "id"))
+	some := webhook[:len(webhook)-6] // the other one may have been made in the same millisecond
+	for args, want := range map[string]string{
+		"deliveries list --event " + event + " --webhook " + some + " -o id":                delivery + "\n",
+		"deliveries get " + delivery[:13] + " -o id":                                        delivery + "\n",
+		"deliveries get " + delivery[:13] + " --web":                                        i.addresses.API + "/console/deliveries/" + delivery + "\n",
+		"deliveries explain " + delivery[:13] + " --jq .verdict":                            "delivered\n",
+		"deliveries explain --event " + event + " --webhook " + some + " --jq .delivery.id": delivery + "\n",
+		"statistics --by webhook --webhook " + some + " --jq .data[0].webhookId":            webhook + "\n",
+		"deliveries retry-all --status all --dry-run --webhook " + some + " --jq .matched":  "1\n",
+		"webhooks feed " + some + " --jq .id":                                               event + "\n",
+		"webhooks get " + some + " --jq .id":                                                webhook + "\n",
+	} {
+		if got := must(t, i.dir, strings.Fields(args)...); got != want {
+			t.Errorf("%s: %q, want %q", args, got, want)
+		}
+	}
+	if got := must(t, i.dir, "deliveries", "retry", delivery[:13], "-o", "id"); got != delivery+"\n" {
+		t.Errorf("retried: %q, want %q", got, delivery)
+	}
 }
 
 // beginnings gives the beginnings of ids where ids are wanted.
@@ -176,7 +202,12 @@ func TestRollback(t *testing.T) {
 	i.becomes(t, url, "/greeting", 200, "Good evening!\n")
 	must(t, i.dir, "deployments", "rollback", name)
 	i.becomes(t, url, "/greeting", 200, "Good morning!\n")
-	must(t, i.dir, "deployments", "rollback", name, "2")
+	builds := strings.Fields(must(t, i.dir, "deployments", "builds", name, "-o", "id"))
+	second := builds[len(builds)-2]
+	if must(t, i.dir, "deployments", "log", name, second[:30]) != must(t, i.dir, "deployments", "log", name, second) {
+		t.Error("the log of a build is not found by the beginning of its id")
+	}
+	must(t, i.dir, "deployments", "redeploy", name, "--build", second[:30])
 	i.becomes(t, url, "/greeting", 200, "Good evening!\n")
 	if code, _, stderr := waybill(t, i.dir, "deployments", "rollback", name, "77"); code != 1 || !strings.Contains(stderr, "has no good build 77") {
 		t.Errorf("to a build that is not there: %d %s", code, stderr)

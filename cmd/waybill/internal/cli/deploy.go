@@ -243,6 +243,11 @@ func (a *app) redeploy() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if build != "" {
+			if build, err = act.build(ctx, c, d.Name, build); err != nil {
+				return err
+			}
+		}
 		return a.rebuild(ctx, c, d, build, wait, *form)
 	})
 	return cmd
@@ -357,6 +362,8 @@ func (a *app) buildLog() *cobra.Command {
 				return fmt.Errorf("%s has no build", console.Clean(d.Name))
 			}
 			args = append(args, d.LastBuild.ID)
+		} else if args[1], err = act.build(cmd.Context(), c, args[0], args[1]); err != nil {
+			return err
 		}
 		steps, text, err := c.BuildLog(cmd.Context(), args[0], args[1])
 		if err != nil {

@@ -60,6 +60,10 @@ func (a *app) feedCommand(v verb.Verb, use func(ctx context.Context, r *feedRead
 		defer c.Close()
 		ctx, stop := boot.Signals(context.Background(), nil)
 		defer stop()
+		act := &action{Verb: v, input: &verb.Input{Args: args}}
+		if _, err := act.lengthen(ctx, c); err != nil {
+			return err
+		}
 		return use(ctx, &feedReader{client: c, path: verb.Feed(args[0])}, *form)
 	})
 	return cmd

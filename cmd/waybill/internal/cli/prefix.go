@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"waybill.dev/cmd/internal/client"
@@ -13,48 +12,87 @@ import (
 	"waybill.dev/cmd/waybill/internal/verb"
 )
 
-const (
-	// shortest is how many characters of an id must be given.
-	shortest = 4
-	// searched is how many of a list are looked through for an id, in pages of that many at most.
-	searched = 1000
-)
+// shortest is how many characters of an id must be given.
+const shortest = 4
 
-// complement replaces beginnings of ids by the ids, where one thing alone has such an id. The lists that are
-// completed from are looked through. What changes something needs the whole list, as another id that
-// begins so could be behind its end.
+// complement replaces beginnings of ids in the path by the ids, where one thing alone has such an id. The lists that
+// are completed from are looked through.
 func (act *action) complement(ctx context.Context, c *client.Client, whole *verb.Request) error {
 	given := act.input.Args
 	for i, typed := range given {
 		arg := act.Args[i]
-		if arg.List == "" || arg.ID != "id" || arg.Each != "" || len(typed) < shortest {
+		if arg.List == "" || arg.ID != "id" || arg.Each != "" {
 			continue
 		}
 		act.input.Args = given[:i]
-		request, _, ok := act.Completion(act.input, "")
+		list, _, ok := act.Completion(act.input, "")
 		act.input.Args = given
 		if !ok {
 			continue
 		}
-		request.Query = map[string][]string{"limit": {strconv.Itoa(searched)}}
-		answer, err := act.send(ctx, c, request)
+		id, err := act.whole(ctx, c, list, typed)
 		if err != nil {
-			return nil //nolint:nilerr // who may not list gives whole ids
+			return err
 		}
-		ids := verb.Members(answer, arg.ID)
-		if slices.Contains(ids, typed) {
-			continue
-		}
-		ids = slices.DeleteFunc(ids, func(id string) bool { return !strings.HasPrefix(id, typed) })
-		switch {
-		case len(ids) > 1:
-			return usagef("%s is the beginning of %s: %s", console.Clean(typed), many(len(ids), "id"), console.Clean(strings.Join(ids[:min(len(ids), 5)], ", ")))
-		case len(ids) == 1 && act.Method != http.MethodGet && len(verb.Members(answer, arg.ID)) >= searched:
-			return usagef("give the whole id: there are too many to be sure that one alone begins with %s", console.Clean(typed))
-		case len(ids) == 1:
-			whole.Path = strings.Replace(whole.Path, "/"+url.PathEscape(typed), "/"+ids[0], 1)
-			given[i] = ids[0]
+		if id != typed {
+			whole.Path = strings.Replace(whole.Path, "/"+url.PathEscape(typed), "/"+id, 1)
+			given[i] = id
 		}
 	}
 	return nil
+}
+
+// lengthen makes those ids whole of which the answer would not say that there is no such thing. It reports whether
+// there are any.
+func (act *action) lengthen(ctx context.Context, c *client.Client) (bool, error) {
+	beginnings := act.Beginnings(act.input)
+	for _, beginning := range beginnings {
+		id, err := act.whole(ctx, c, verb.ListOf(beginning.List), beginning.Text)
+		if err != nil {
+			return false, err
+		}
+		beginning.Put(id)
+	}
+	return len(beginnings) > 0, nil
+}
+
+// whole returns the id in a list that begins with what was typed, or what was typed where none does. What changes
+// something needs the whole list, as another id that begins so could be behind its end.
+func (act *action) whole(ctx context.Context, c *client.Client, list *verb.Request, typed string) (string, error) {
+	if len(typed) < shortest {
+		return typed, nil
+	}
+	var ids []string
+	cut := false
+	for more := verb.Narrow(list, typed); more; {
+		answer, err := act.send(ctx, c, list)
+		if err != nil {
+			return typed, nil //nolint:nilerr // who may not list gives whole ids
+		}
+		page := verb.Members(answer, "id")
+		ids = append(ids, page...)
+		more, cut = verb.Further(list, answer, len(page))
+	}
+	if slices.Contains(ids, typed) {
+		return typed, nil
+	}
+	ids = slices.DeleteFunc(ids, func(id string) bool { return !strings.HasPrefix(id, typed) })
+	switch {
+	case len(ids) == 0:
+		return typed, nil
+	case len(ids) > 1:
+		return "", usagef("%s is the beginning of %s: %s", console.Clean(typed), many(len(ids), "id"), console.Clean(strings.Join(ids[:min(len(ids), 5)], ", ")))
+	case cut && act.Method != http.MethodGet:
+		return "", usagef("give the whole id: there are too many to be sure that one alone begins with %s", console.Clean(typed))
+	}
+	return ids[0], nil
+}
+
+// build is whole for the builds of a deployment.
+func (act *action) build(ctx context.Context, c *client.Client, deployment, typed string) (string, error) {
+	path := verb.Builds(deployment)
+	if !verb.Short(path, typed) {
+		return typed, nil
+	}
+	return act.whole(ctx, c, verb.ListOf(path), typed)
 }

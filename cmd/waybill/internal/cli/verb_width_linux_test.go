@@ -65,6 +65,37 @@ func TestURLsAreToldApart(t *testing.T) {
 	}
 }
 
+// On a terminal a list shows as much of each id as tells it from the others; a pipe gets it whole.
+func TestIDsAreShortOnATerminal(t *testing.T) {
+	t.Parallel()
+	rows := []struct{ name, first, second, shown, other string }{
+		{"differ late", "0198e5c2-7c1e-7b5e-8a51-6d0a5f1e2b3c", "0198e5c2-7c1e-7b5f-8a51-6d0a5f1e2b3c", "0198e5c2-7c1e-7b5e ", "0198e5c2-7c1e-7b5f "},
+		{"differ at once", "0198e5c2-7c1e-7b5e-8a51-6d0a5f1e2b3c", "1198e5c2-7c1e-7b5f-8a51-6d0a5f1e2b3c", "0198e5c2-7c1e ", "1198e5c2-7c1e "},
+		{"the same", "0198e5c2-7c1e-7b5e-8a51-6d0a5f1e2b3c", "0198e5c2-7c1e-7b5e-8a51-6d0a5f1e2b3c", "0198e5c2-7c1e ", "0198e5c2-7c1e "},
+		{"the beginning of another", "0198e5c2-7c1e-7b", "0198e5c2-7c1e-7b5e", "0198e5c2-7c1e-7b ", "0198e5c2-7c1e-7b5 "},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			answer := fmt.Sprintf(`{"data":[{"id":%q,"status":"SUCCESS"},{"id":%q,"status":"SUCCESS"}]}`, row.first, row.second)
+			tty, person := columned(t, 80)
+			var got []asked
+			code := cli.Main("test", []string{"waybill", "jobs", "list", "--server", api(t, http.StatusOK, answer, &got), "--key", apiKey}, tty, tty, io.Discard)
+			if _, err := tty.WriteString("that-was-all\n"); err != nil {
+				t.Fatal(err)
+			}
+			lines := strings.Split(until(t, person, "that-was-all"), "\n")
+			if code != 0 || len(lines) < 3 || !strings.HasPrefix(lines[1], row.shown) || !strings.HasPrefix(lines[2], row.other) {
+				t.Errorf("exit code %d\n%s", code, strings.Join(lines, "\n"))
+			}
+			r := call(t, http.StatusOK, answer, "jobs", "list")
+			if !strings.Contains(r.stdout, row.first+" ") || !strings.Contains(r.stdout, row.second+" ") {
+				t.Errorf("in a pipe:\n%s", r.stdout)
+			}
+		})
+	}
+}
+
 func TestTablesFit(t *testing.T) {
 	t.Parallel()
 	for _, columns := range []uint16{80, 120} {

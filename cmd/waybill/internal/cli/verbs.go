@@ -193,6 +193,13 @@ func (a *app) perform(ctx context.Context, act *action) error {
 		return err
 	}
 	defer c.Close()
+	if longer, err := act.lengthen(ctx, c); err != nil {
+		return err
+	} else if longer {
+		if request, err = act.Request(act.input); err != nil {
+			return err
+		}
+	}
 	if act.follow {
 		return a.followList(act, c)
 	}

@@ -14,7 +14,7 @@ const (
 // certificates are those of CAs whose clients an account lets in.
 func certificates() Noun {
 	view := View{None: "There are no CA certificates.", Columns: append([]Column{
-		{Title: "ID", Member: "id"}, {Title: "NAME", Member: "name"}, {Title: "SUBJECT", Member: "certificateInfo.subject", Shrinks: true},
+		{Title: "ID", Member: "id", Form: Ident}, {Title: "NAME", Member: "name"}, {Title: "SUBJECT", Member: "certificateInfo.subject", Shrinks: true},
 		{Title: "ISSUER", Member: "certificateInfo.issuer", Wide: true}, {Title: "ENDS", Member: "certificateInfo.validTo", Form: Moment},
 		{Title: "FINGERPRINT", Member: "sha256Fingerprint", Wide: true},
 	}, made()...)}

@@ -86,7 +86,7 @@ func consumers() Noun {
 
 func managerColumns() []Column {
 	return []Column{
-		{Title: "ID", Member: "id"},
+		{Title: "ID", Member: "id", Form: Ident},
 		{Title: "EMAIL", Member: "email", Shrinks: true},
 		{Title: "SUB", Member: "sub", Shrinks: true, Spare: true},
 		{Title: "ACCEPTED", Member: "acceptedOn", Form: Moment},

@@ -14,7 +14,11 @@ func Feed(webhook string) string {
 }
 
 // WebhookArg is the argument that names a webhook.
-func WebhookArg() []Arg { return webhookArg() }
+func WebhookArg() []Arg {
+	arg := webhookArg()
+	arg[0].Whole = true
+	return arg
+}
 
 // Cursors are what can be done with the named cursors of a webhook's feed.
 func Cursors() Noun {

@@ -92,7 +92,7 @@ func deployments() Noun {
 				Method: http.MethodGet, Path: deploymentPath + "/builds", Args: DeploymentArg(), Flags: paging(),
 				Show: View{None: "There are no builds.", Columns: []Column{
 					{Title: "NUMBER", Member: "number"},
-					{Title: "ID", Member: "id"},
+					{Title: "ID", Member: "id", Form: Ident},
 					{Title: "STATUS", Member: "status"},
 					{Title: "CREATED", Member: "createdOn", Form: Brief},
 					{Title: "BY", Member: "createdBy", Shrinks: true, Spare: true},
@@ -142,4 +142,9 @@ func tellCalls(w io.Writer, thing map[string]any, _ int) {
 // RequestLogs returns the path of the log of a deployment's requests.
 func RequestLogs(deployment string) string {
 	return strings.Replace(deploymentPath, "{deploymentName}", url.PathEscape(deployment), 1) + "/request-logs"
+}
+
+// Builds returns the path of the list of a deployment's builds.
+func Builds(deployment string) string {
+	return strings.Replace(deploymentPath, "{deploymentName}", url.PathEscape(deployment), 1) + "/builds"
 }

@@ -42,7 +42,7 @@ func ofShipment() Flag {
 
 func deliveryColumns() []Column {
 	return []Column{
-		{Title: "ID", Member: "id"},
+		{Title: "ID", Member: "id", Form: Ident},
 		{Title: "STATUS", Member: "status"},
 		{Title: "CREATED", Member: "createdAt", Form: Brief},
 		{Title: "HOST", Member: hostMember, Shrinks: true},
@@ -87,8 +87,8 @@ func events() Noun {
 						{Title: "RECEIVED", Member: "receivedAt", Form: Moment}, {Title: "DATA", Member: "data", Form: JSON},
 					},
 					Parts: []Part{{Title: "DELIVERIES", Member: "deliveries", Columns: []Column{
-						{Title: "ID", Member: "id"}, {Title: "STATUS", Member: "status"}, {Title: "TRIES", Member: "attemptCount"},
-						{Title: "WEBHOOK", Member: "webhookId"},
+						{Title: "ID", Member: "id", Form: Ident}, {Title: "STATUS", Member: "status"}, {Title: "TRIES", Member: "attemptCount"},
+						{Title: "WEBHOOK", Member: "webhookId", Form: Ident},
 					}}},
 				},
 			},
@@ -125,7 +125,7 @@ func deliveries() Noun {
 				Example: "  waybill deliveries list --status failed --since 24h\n  waybill deliveries list --event evt_order4711_created\n  waybill deliveries list --status failed --follow",
 				Method:  http.MethodGet, Path: deliveriesPath,
 				Flags: concat([]Flag{
-					{Name: "webhook", Usage: "only to the webhook with this `id`", In: InQuery, To: "webhookId"},
+					{Name: "webhook", Usage: "only to the webhook with this `id`", In: InQuery, To: "webhookId", List: webhooksPath},
 					{Name: "event", Usage: "only of the event with this `id`", In: InQuery, To: "eventId"},
 					{Name: "status", Usage: "pending, delivered, retrying, failed or held", In: InQuery, Choices: words(domain.Statuses())},
 					{Name: "type", Usage: "only of this event type", In: InQuery, To: "eventType", Choices: webhookTypes()}, ofShipment(),

@@ -13,12 +13,12 @@ func ending() Noun {
 		Show: View{None: "Nothing ends within 14 days.", Columns: []Column{
 			{Title: "ENDS", Member: "expiresAt", Form: Brief},
 			{Title: "KIND", Member: "kind"},
-			{Title: "WEBHOOK", Member: "webhookId", Rare: true},
+			{Title: "WEBHOOK", Member: "webhookId", Form: Ident, Rare: true},
 			{Title: "URL", Member: "url", Form: Link, Shrinks: true, Rare: true},
 			{Title: "SIGNING KEY", Member: "signingKeyId", Rare: true},
 			{Title: "BUCKET", Member: "bucketName", Rare: true},
 			{Title: "CONSUMER", Member: "consumerName", Rare: true},
-			{Title: "KEY", Member: "keyId", Rare: true},
+			{Title: "KEY", Member: "keyId", Form: Ident, Rare: true},
 			{Title: "CA", Member: "caCertificateName", Rare: true},
 		}},
 	}}

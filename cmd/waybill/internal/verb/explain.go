@@ -20,10 +20,10 @@ func explainDelivery() Verb {
 		Example: "  waybill deliveries explain 0AvQ6nH4aXk3LZ0pT1cR8e\n" +
 			"  waybill deliveries explain --event evt_order4711_created \\\n    --webhook 0198e5c2-…",
 		Method: http.MethodGet, Path: "/v1/explanations",
-		Args: []Arg{{Word: "[DELIVERY-ID]", To: "deliveryId", List: deliveriesPath, ID: "id", Optional: true}},
+		Args: []Arg{{Word: "[DELIVERY-ID]", To: "deliveryId", List: deliveriesPath, ID: "id", Whole: true, Optional: true}},
 		Flags: []Flag{
 			{Name: "event", Usage: "the event's `id`, together with --webhook", In: InQuery, To: "eventId"},
-			{Name: "webhook", Usage: "the webhook's `id`, together with --event", In: InQuery, To: "webhookId"},
+			{Name: "webhook", Usage: "the webhook's `id`, together with --event", In: InQuery, To: "webhookId", List: webhooksPath},
 		},
 		Adjust: whichDelivery, Show: View{Tell: tellExplanation},
 	}

@@ -30,6 +30,7 @@ const (
 	Types  // event types, on a terminal without what they have in common
 	Brief  // a moment, on a terminal without year and zone
 	Link   // a URL, in lists on a terminal without its scheme, and cut in its middle: its end tells it from others of its host
+	Ident  // an id that commands take, in lists on a terminal as much of it as tells it from the others
 	Until  // a moment, on a terminal how long it is until then
 )
 

@@ -21,11 +21,11 @@ func statistics() Noun {
 		Flags: concat([]Flag{
 			{Name: "step", Usage: "minute, hour or day; default hour", In: InQuery, Choices: []string{"minute", "hour", "day"}},
 			{Name: "by", Usage: "webhook, type or class: with rows of their own", In: InQuery, Choices: []string{"webhook", "type", "class"}},
-			{Name: "webhook", Usage: "only deliveries to the webhook with this `id`", In: InQuery, To: "webhookId"},
+			{Name: "webhook", Usage: "only deliveries to the webhook with this `id`", In: InQuery, To: "webhookId", List: webhooksPath},
 		}, span("since", "until")),
 		Show: View{None: "Nothing was counted in that time.", Columns: []Column{
 			{Title: "START", Member: "start", Form: Moment},
-			{Title: "WEBHOOK", Member: "webhookId"}, {Title: "TYPE", Member: "type"}, {Title: "CLASS", Member: "class"},
+			{Title: "WEBHOOK", Member: "webhookId", Form: Ident}, {Title: "TYPE", Member: "type"}, {Title: "CLASS", Member: "class"},
 			{Title: "EVENTS", Member: "events"}, {Title: "DELIVERIES", Member: "deliveries"}, {Title: "ATTEMPTS", Member: "attempts"},
 			{Title: "OK", Member: "succeeded"}, {Title: "FAILED", Member: "failed"},
 			{Title: "P50", Member: "latencyMs.p50", Spare: true}, {Title: "P95", Member: "latencyMs.p95", Spare: true},

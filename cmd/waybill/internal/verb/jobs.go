@@ -29,7 +29,7 @@ func madeColumns(title string) []Column {
 
 func jobColumns() []Column {
 	return []Column{
-		{Title: "ID", Member: "id"},
+		{Title: "ID", Member: "id", Form: Ident},
 		{Title: "KIND", Member: "kind"},
 		{Title: "STATUS", Member: "status"},
 		{Title: "CREATED", Member: "createdAt", Form: Brief},
@@ -54,7 +54,7 @@ func retryMany() Verb {
 			"  waybill deliveries retry-all --class timeout --since 1h --wait",
 		Method: http.MethodPost, Path: deliveriesPath + "/retry", Body: AnObject,
 		Flags: concat([]Flag{
-			{Name: "webhook", Usage: "only to the webhook with this `id`", To: "webhookId"},
+			{Name: "webhook", Usage: "only to the webhook with this `id`", To: "webhookId", List: webhooksPath},
 			{
 				Name: "status", Usage: "undelivered, all, or a status; default undelivered",
 				Choices: append([]string{"undelivered", "all"}, words(domain.Statuses())...),

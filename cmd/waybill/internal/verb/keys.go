@@ -13,7 +13,7 @@ const maxKeys = 1000
 
 func keyColumns() []Column {
 	return []Column{
-		{Title: "ID", Member: "id"},
+		{Title: "ID", Member: "id", Form: Ident},
 		{Title: "KEY", Member: "key"},
 		{Title: "EXPIRES", Member: "expiresOn", Form: Moment, Null: "never", Spare: true},
 		describedAs(),

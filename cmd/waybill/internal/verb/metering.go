@@ -77,7 +77,7 @@ func meters() Noun {
 
 func features() Noun {
 	view := View{None: "The bucket has no features.", Columns: slices.Concat([]Column{
-		{Title: "ID", Member: "id"}, {Title: "KEY", Member: "key"}, {Title: "NAME", Member: "name"}, {Title: "METER", Member: "meterSlug"},
+		{Title: "ID", Member: "id", Form: Ident}, {Title: "KEY", Member: "key"}, {Title: "NAME", Member: "name"}, {Title: "METER", Member: "meterSlug"},
 	}, meteringStamps())}
 	one := []Arg{bucketArg(), {Word: "FEATURE-ID", To: "featureId", List: featuresPath, ID: "id"}}
 	path := featuresPath + "/{featureId}"
@@ -101,7 +101,7 @@ func features() Noun {
 
 func plans() Noun {
 	view := View{None: "The bucket has no plans.", Columns: slices.Concat([]Column{
-		{Title: "ID", Member: "id"}, {Title: "KEY", Member: "key"}, {Title: "VERSION", Member: "version"}, {Title: "NAME", Member: "name"}, {Title: "STATUS", Member: "status"},
+		{Title: "ID", Member: "id", Form: Ident}, {Title: "KEY", Member: "key"}, {Title: "VERSION", Member: "version"}, {Title: "NAME", Member: "name"}, {Title: "STATUS", Member: "status"},
 	}, meteringStamps())}
 	one := []Arg{bucketArg(), {Word: "PLAN-ID", To: "planId", List: plansPath, ID: "id"}}
 	path := plansPath + "/{planId}"

@@ -44,6 +44,9 @@ func printRows(w io.Writer, columns []Column, rows []members, width int) {
 		}
 		g.cells = append(g.cells, cells)
 	}
+	if width != math.MaxInt {
+		g.shorten()
+	}
 	g.measure()
 	g.drop(width)
 	g.shrink(width)
@@ -56,6 +59,23 @@ func (c Column) cell(row members, width int) string {
 		return console.Clean(c.Form.short(value, time.Now()))
 	}
 	return c.text(row)
+}
+
+// shorten cuts the ids of each column.
+func (g *grid) shorten() {
+	for i, c := range g.columns {
+		if c.Form != Ident {
+			continue
+		}
+		ids := make([]string, len(g.cells))
+		for n, cells := range g.cells {
+			ids[n] = cells[i]
+		}
+		shorten(ids)
+		for n, cells := range g.cells {
+			cells[i] = ids[n]
+		}
+	}
 }
 
 func (g *grid) measure() {

@@ -14,7 +14,7 @@ const (
 
 func tunnels() Noun {
 	view := View{None: "There are no tunnels.", Columns: append([]Column{
-		{Title: "TUNNEL", Member: "tunnelId", Spare: true}, {Title: "ID", Member: "id", Spare: true}, {Title: "NAME", Member: "name"}, {Title: "STATUS", Member: "status"},
+		{Title: "TUNNEL", Member: "tunnelId", Spare: true}, {Title: "ID", Member: "id", Form: Ident, Spare: true}, {Title: "NAME", Member: "name"}, {Title: "STATUS", Member: "status"},
 		{Title: "TOKEN", Member: "token", Spare: true},
 	}, made()...)}
 	operation := operationOfTunnel()

@@ -71,6 +71,8 @@ type Arg struct {
 	File         bool   // names a file
 	URL          bool   // is a URL, which on this machine may come without a scheme
 	Flag         string // flag that may name it instead; only of the last argument
+	// Whole: the operation does not say that there is no such thing, so that its beginning must be made whole before.
+	Whole bool
 	// Optional: the argument may be left out. Only the last one may be optional. Adjust does the rest.
 	Optional bool
 }
@@ -94,6 +96,7 @@ type Flag struct {
 	To       string // member or parameter; empty: the flag's name
 	Choices  []string
 	Required bool
+	List     string // path of the list of things, one of which the value names by its id
 	Former   string // a name that it had before, which still works
 }
 

@@ -41,7 +41,7 @@ func webhookEvents(usage string) Flag {
 
 func webhookView() View {
 	return View{None: "There are no webhooks.", Columns: []Column{
-		{Title: "ID", Member: "id"},
+		{Title: "ID", Member: "id", Form: Ident},
 		{Title: "ACTIVE", Member: "active", Form: YesNo, Spare: true},
 		{Title: "URL", Member: "url", Form: Link, Shrinks: true, Least: 18},
 		{Title: "EVENTS", Member: "events", Form: Types, Shrinks: true},

@@ -1,0 +1,103 @@
+package verb
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"waybill.dev/shared/domain"
+)
+
+// shortID is how much of an id a list on a terminal shows at least: of a UUID the time in it, to the
+// millisecond, so that hardly any other begins so.
+const shortID = 13
+
+// deliveryID is how long the id of a delivery is.
+const deliveryID = 22
+
+// Short reports whether a text is too short for an id of a list's things.
+func Short(list, text string) bool {
+	if list == deliveriesPath {
+		return len(text) < deliveryID
+	}
+	return len(text) < len("01999c2e-0000-7000-8000-000000000000")
+}
+
+// Beginning is what was given for an id and is too short for one.
+type Beginning struct {
+	List string // of the things with such ids
+	Text string
+	Put  func(id string)
+}
+
+// Beginnings returns what of the input must be a whole id before it is sent: no answer says that there is no such thing.
+func (v Verb) Beginnings(in *Input) []Beginning {
+	var list []Beginning
+	for i, arg := range v.Args[:len(in.Args)] {
+		if text := in.Args[i]; arg.Whole && Short(arg.List, text) {
+			list = append(list, Beginning{List: arg.List, Text: text, Put: func(id string) { in.Args[i] = id }})
+		}
+	}
+	for _, value := range in.Values {
+		if text := value.text; value.set && value.flag.List != "" && Short(value.flag.List, text) {
+			list = append(list, Beginning{List: value.flag.List, Text: text, Put: func(id string) { _ = value.Set(id) }}) // any text is a value
+		}
+	}
+	return list
+}
+
+// Narrow has the request of a list ask only for things whose ids may begin with the text: a delivery's begins
+// with a time. It reports true.
+func Narrow(r *Request, text string) bool {
+	r.Query = url.Values{"limit": {strconv.Itoa(most)}}
+	rest := deliveryID - len(text)
+	if r.Path != deliveriesPath || rest < 0 {
+		return true
+	}
+	if first, ok := domain.DeliveryID(text + strings.Repeat("0", rest)).ReceivedAt(); ok {
+		r.Query.Set("since", first.Format(stamp))
+	}
+	if last, ok := domain.DeliveryID(text + strings.Repeat("z", rest)).ReceivedAt(); ok {
+		r.Query.Set("until", last.Add(time.Millisecond).Format(stamp))
+	}
+	return true
+}
+
+// Further has the request ask for the page after the answer, which had so many things. more is false when there is
+// none. Lists that go on from a cursor have no end that could be waited for: of them cut says that there is more.
+func Further(r *Request, answer []byte, things int) (more, cut bool) {
+	tree, err := decode(answer)
+	if err != nil || things < most {
+		return false, false
+	}
+	if envelope, ok := tree.(members); ok && envelope["total"] == nil {
+		return false, true
+	}
+	offset, _ := strconv.Atoi(r.Query.Get("offset")) // none is 0
+	r.Query.Set("offset", strconv.Itoa(offset+things))
+	return true, false
+}
+
+// ListOf returns the request for the list at a path.
+func ListOf(path string) *Request { return &Request{Method: http.MethodGet, Path: path} }
+
+// shorten cuts ids to what tells them from each other.
+func shorten(ids []string) {
+	length := shortID
+	sorted := slices.Sorted(slices.Values(ids))
+	for i, id := range sorted[:max(len(sorted)-1, 0)] {
+		next, common := sorted[i+1], 0
+		for common < len(id) && common < len(next) && id[common] == next[common] {
+			common++
+		}
+		if id != next {
+			length = max(length, common+1)
+		}
+	}
+	for i, id := range ids {
+		ids[i] = id[:min(len(id), length)]
+	}
+}
