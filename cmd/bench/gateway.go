@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -24,7 +22,6 @@ const (
 	turns = 5
 	// ofBare is how much of the bare proxy's rate is to be reached.
 	ofBare = 0.8
-	caddy  = "caddy"
 )
 
 // passage is one way through which the same is asked for.
@@ -32,7 +29,7 @@ type passage struct {
 	name    string // what is asked for
 	through string // the process, by its name among the figures
 	ask     load.Ask
-	bare    string // the passage that it is compared with; empty: it is one itself
+	bare    string // the passage of the bare proxy that it is compared with; empty: it is one itself
 	runs    []figures
 }
 
@@ -44,13 +41,21 @@ type crossing struct {
 	back, proxy, caller *load.Child
 	groups              []meter.Group
 	backAddress         string
+	cert, key           string // files
+	peers               []peer
 	passages            []*passage
 }
 
-// gateway measures routes beside a bare proxy, and Caddy if there is one.
+// gateway measures routes beside a bare proxy and chosen peers.
 func gateway(ctx context.Context, b *bench, n int, g *growth) (err error) {
 	g.requests = true
 	c := &crossing{bench: b}
+	if c.peers, err = chosenPeers(b.peers); err != nil {
+		return err
+	}
+	if err := c.certify(); err != nil {
+		return err
+	}
 	var undo []func() error
 	defer func() {
 		for _, f := range slices.Backward(undo) {
@@ -69,12 +74,16 @@ func gateway(ctx context.Context, b *bench, n int, g *growth) (err error) {
 		return err
 	}
 	c.backAddress = back.Address
-	bare, err := c.proxy.Proxy(back.Address)
+	bare, err := c.proxy.Proxy(back.Address, c.cert, c.key)
 	if err != nil {
 		return err
 	}
-	c.add(n, load.KindProxy, bare.Address, "")
-	r, err := c.open(ctx, g.Form)
+	c.add(n, load.KindProxy, bare.Address, bare.TLSAddress, "")
+	secure, err := freeAddress(ctx)
+	if err != nil {
+		return err
+	}
+	r, err := c.open(ctx, g.Form, secure)
 	if err != nil {
 		return err
 	}
@@ -88,9 +97,9 @@ func gateway(ctx context.Context, b *bench, n int, g *growth) (err error) {
 	if g.Form == formAllInOne {
 		through = "waybill"
 	}
-	c.add(n, through, strings.TrimPrefix(r.stack.URL, "http://"), key)
-	if b.caddy != "" {
-		stop, err := c.openCaddy(ctx, n)
+	c.add(n, through, strings.TrimPrefix(r.stack.URL, "http://"), secure, key)
+	for _, p := range c.peers {
+		stop, err := c.openPeer(ctx, p, n)
 		if err != nil {
 			return err
 		}
@@ -99,12 +108,13 @@ func gateway(ctx context.Context, b *bench, n int, g *growth) (err error) {
 	return c.measure(ctx, r, g)
 }
 
-// add adds what is asked for at an address; key is for the route that needs one.
-func (c *crossing) add(n int, through, address, key string) {
-	own := load.Ask{Address: address, Connections: n, For: c.duration}
+// add adds what is asked for at two addresses; key is for the route that needs one.
+func (c *crossing) add(n int, through, address, secure, key string) {
 	one := func(name, path, bare, key string) {
-		a := own
-		a.Path, a.Key = path, key
+		a := load.Ask{Address: address, Path: path, Key: key, Connections: n, For: c.duration}
+		if strings.HasSuffix(name, overTLS) {
+			a.Address, a.TLS = secure, true
+		}
 		if through == load.KindProxy {
 			bare = ""
 		}
@@ -112,24 +122,31 @@ func (c *crossing) add(n int, through, address, key string) {
 	}
 	one("static", load.StaticPath, "static", "")
 	one("forward", "/forward", "forward", "")
+	one("forward 1 MiB", load.LargePath, "forward 1 MiB", "")
+	one("forward"+overTLS, "/forward", "forward"+overTLS, "")
 	if key != "" {
 		one("key, rate limit, forward", "/guarded", "forward", key)
 	}
 }
 
-// open starts a form of Waybill with routes to the back end.
-func (c *crossing) open(ctx context.Context, form string) (*rig, error) {
+// overTLS ends the name of what is asked for by HTTPS.
+const overTLS = " over TLS"
+
+// open starts a form of Waybill with routes to the back end. It serves HTTPS at the address secure.
+func (c *crossing) open(ctx context.Context, form, secure string) (*rig, error) {
 	dir, err := os.MkdirTemp("", "waybill-bench-routes-")
 	if err != nil {
 		return nil, fmt.Errorf("make the folder of routes: %w", err)
 	}
 	c.undo = append(c.undo, func() error { return os.RemoveAll(dir) })
-	for name, text := range map[string]string{"policies.json": gatewayPolicies, "bench.oas.json": fmt.Sprintf(gatewayRoutes, load.StaticText, c.backAddress)} {
+	for name, text := range map[string]string{"policies.json": gatewayPolicies, "bench.oas.json": fmt.Sprintf(gatewayRoutes, load.StaticText, c.backAddress, load.LargePath)} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			return nil, fmt.Errorf("write a route file: %w", err)
 		}
 	}
-	o := stack.Options{Name: "gateway-" + form, Dispatchers: 1, Routes: dir, Settings: map[string]string{"WAYBILL_ROUTES_DIR": dir}}
+	o := stack.Options{Name: "gateway-" + form, Dispatchers: 1, Routes: dir, Settings: map[string]string{
+		"WAYBILL_ROUTES_DIR": dir, "WAYBILL_TLS_ADDR": secure, "WAYBILL_TLS_CERT": c.cert, "WAYBILL_TLS_KEY": c.key,
+	}}
 	start := c.site.Split
 	if form == formAllInOne {
 		start = c.site.AllInOne
@@ -149,64 +166,9 @@ const gatewayPolicies = `{"policies":[
 const gatewayRoutes = `{"openapi":"3.1.0","info":{"title":"Bench","version":"1"},"paths":{
 	"/static":{"get":{"x-gateway-route":{"handler":{"module":"$import(@gateway/runtime)","export":"staticHandler","options":{"body":%[1]q,"contentType":"text/plain"}}}}},
 	"/forward":{"get":{"x-gateway-route":{"handler":{"module":"$import(@gateway/runtime)","export":"urlForwardHandler","options":{"baseUrl":"http://%[2]s"}}}}},
+	%[3]q:{"get":{"x-gateway-route":{"handler":{"module":"$import(@gateway/runtime)","export":"urlForwardHandler","options":{"baseUrl":"http://%[2]s"}}}}},
 	"/guarded":{"get":{"x-gateway-route":{"policies":{"inbound":["key","rate"]},
 		"handler":{"module":"$import(@gateway/runtime)","export":"urlForwardHandler","options":{"baseUrl":"http://%[2]s"}}}}}}}`
-
-// openCaddy starts Caddy's reverse proxy.
-func (c *crossing) openCaddy(ctx context.Context, n int) (stop func() error, err error) {
-	address, err := freeAddress(ctx)
-	if err != nil {
-		return nil, err
-	}
-	dir, err := os.MkdirTemp("", "waybill-bench-caddy-")
-	if err != nil {
-		return nil, fmt.Errorf("make Caddy's folder: %w", err)
-	}
-	c.undo = append(c.undo, func() error { return os.RemoveAll(dir) })
-	file := filepath.Join(dir, "Caddyfile")
-	text := fmt.Sprintf("{\n\tadmin off\n\tauto_https off\n}\nhttp://%s {\n\trespond %s %q\n\treverse_proxy %s\n}\n", address, load.StaticPath, load.StaticText, c.backAddress)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		return nil, fmt.Errorf("write Caddy's file: %w", err)
-	}
-	running, end := context.WithCancel(ctx)
-	cmd := exec.CommandContext(running, c.caddy, "run", "--config", file, "--adapter", "caddyfile")
-	cmd.Env = append(os.Environ(), "XDG_DATA_HOME="+dir, "XDG_CONFIG_HOME="+dir, "HOME="+dir)
-	if err := cmd.Start(); err != nil {
-		end()
-		return nil, fmt.Errorf("start Caddy: %w", err)
-	}
-	c.groups = append(c.groups, meter.Group{Name: caddy, Pid: cmd.Process.Pid})
-	c.add(n, caddy, address, "")
-	return func() error {
-		end()
-		_ = cmd.Wait() // it was killed
-		return nil
-	}, c.answers(ctx, address)
-}
-
-// freeAddress returns one that nobody listens at now.
-func freeAddress(ctx context.Context) (string, error) {
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("find a free port: %w", err)
-	}
-	return l.Addr().String(), l.Close()
-}
-
-// answers waits until somebody answers at an address.
-func (c *crossing) answers(ctx context.Context, address string) error {
-	deadline := time.Now().Add(stalled)
-	return poll(ctx, watchEvery, func() (bool, error) {
-		p, err := c.caller.Ask(load.Ask{Address: address, Path: load.StaticPath, Connections: 1, For: watchEvery})
-		if err == nil && p.Events > 0 {
-			return true, nil
-		}
-		if time.Now().After(deadline) {
-			return false, fmt.Errorf("nobody answers at %s: %w %s", address, err, p.Fault)
-		}
-		return false, nil
-	})
-}
 
 // measure goes through all passages, round by round.
 func (c *crossing) measure(ctx context.Context, r *rig, g *growth) error {
@@ -225,7 +187,7 @@ func (c *crossing) measure(ctx context.Context, r *rig, g *growth) error {
 				continue
 			}
 			taken := r.profile(ctx, r.profiles, fmt.Sprintf("%s-%s-%d", strings.ReplaceAll(p.name, ", ", "-"), p.through, round), r.duration)
-			err := c.run(p, g)
+			err := c.run(ctx, p, g)
 			if err := errors.Join(err, taken.wait()); err != nil {
 				return err
 			}
@@ -235,12 +197,15 @@ func (c *crossing) measure(ctx context.Context, r *rig, g *growth) error {
 	return nil
 }
 
-func (c *crossing) run(p *passage, g *growth) error {
+func (c *crossing) run(ctx context.Context, p *passage, g *growth) error {
 	before, err := meter.CPU(c.groups)
 	if err != nil {
 		return err
 	}
+	sampler := meter.Watch(ctx, slices.DeleteFunc(slices.Clone(c.groups), func(g meter.Group) bool { return g.Name != p.through }))
 	done, err := c.caller.Ask(p.ask)
+	memory, watched := sampler.Stop()
+	err = errors.Join(err, watched)
 	if err != nil {
 		return fmt.Errorf("measure %s: %w", p, err)
 	}
@@ -249,7 +214,7 @@ func (c *crossing) run(p *passage, g *growth) error {
 		return err
 	}
 	f := figures{Events: done.Events, Deliveries: done.Events, Accepted: done.PerSecond(), Delivered: done.PerSecond(), Latency: done.Latency, Refused: done.Refused}
-	f.use(before, after, meter.Memory{})
+	f.use(before, after, memory)
 	maps.DeleteFunc(f.CPU, func(name string, _ float64) bool { return name != p.through })
 	f.CPUSum = f.CPU[p.through]
 	p.runs = append(p.runs, f)
@@ -270,10 +235,20 @@ func (c *crossing) judge(g *growth) {
 		medians[p.String()] = f
 	}
 	for _, p := range c.passages {
-		if p.bare == "" || p.through == caddy {
+		if p.bare == "" || c.isPeer(p.through) {
 			continue
 		}
-		got := medians[p.String()].Delivered / medians[p.bare+", "+load.KindProxy].Delivered
-		g.Verdicts = append(g.Verdicts, verdict{Figure: p.name + ": requests/s, of the bare proxy's", Least: true, Want: ofBare, Got: got, Met: got >= ofBare})
+		want := func(of string, least float64) {
+			got := medians[p.String()].Delivered / medians[p.bare+", "+of].Delivered
+			g.Verdicts = append(g.Verdicts, verdict{Figure: p.name + ": requests/s, of those of " + of, Least: true, Want: least, Got: got, Met: got >= least})
+		}
+		want(load.KindProxy, ofBare)
+		for _, other := range c.peers {
+			want(other.program, other.atLeast)
+		}
 	}
+}
+
+func (c *crossing) isPeer(name string) bool {
+	return slices.ContainsFunc(c.peers, func(p peer) bool { return p.program == name })
 }

@@ -190,10 +190,10 @@ func (r *rig) point(ctx context.Context, n int, p phase, g *growth) error {
 
 func (g *growth) rows() [][]string {
 	if g.requests {
-		rows := [][]string{{g.X, "requests/s", "p50 ms", "p99 ms", "CPU ms/1000"}}
+		rows := [][]string{{g.X, "requests/s", "p50 ms", "p99 ms", "CPU ms/1000", "peak MB"}}
 		for _, p := range g.Points {
 			rows = append(rows, []string{
-				grouped(float64(p.At)) + ": " + p.What, grouped(p.Delivered), number(p.Latency.P50), number(p.Latency.P99), number(p.CPUSum),
+				grouped(float64(p.At)) + ": " + p.What, grouped(p.Delivered), number(p.Latency.P50), number(p.Latency.P99), number(p.CPUSum), number(p.MemorySum),
 			})
 		}
 		return rows

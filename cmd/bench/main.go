@@ -31,7 +31,7 @@ type options struct {
 	dispatchers int
 	postgres    string
 	netHTTP     bool
-	caddy       string
+	peers       string
 	dir         string
 	json        string
 	markdown    string
@@ -69,7 +69,7 @@ func readFlags() options {
 	flag.IntVar(&o.dispatchers, "dispatchers", 1, "dispatchers in the split form")
 	flag.StringVar(&o.postgres, "postgres", "max_wal_size=4GB", "settings of Postgres that differ from its defaults, separated by commas")
 	flag.BoolVar(&o.netHTTP, "net-http-receiver", false, "receive with net/http instead of the lean receiver")
-	flag.StringVar(&o.caddy, "caddy", "", "with -growth gateway: a Caddy binary to measure too")
+	flag.StringVar(&o.peers, "peers", "", "with -growth gateway: gateways to measure too, separated by commas, each a program that is installed: caddy, nginx")
 	flag.StringVar(&o.dir, "dir", "", "folder for binaries, data and logs; it is kept (default: a temporary folder)")
 	flag.StringVar(&o.json, "json", "", "file that the results are written to as JSON")
 	flag.StringVar(&o.markdown, "md", "", "file that the results are written to as Markdown; if it has marks, the results go between them")

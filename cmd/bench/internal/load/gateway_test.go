@@ -16,11 +16,11 @@ func TestCallerThroughProxy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	good, err := near.Proxy(behind.Address)
+	good, err := near.Proxy(behind.Address, "", "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	bad, err := broken.Proxy("127.0.0.1:1") // where nobody listens
+	bad, err := broken.Proxy("127.0.0.1:1", "", "") // where nobody listens
 	if err != nil {
 		t.Fatal(err)
 	}
