@@ -103,7 +103,7 @@ test: need-test ## run all tests with the race detector, on SQLite and on a temp
 	@printf '\n== what hostile JSON costs, without the race detector\n'
 	@go test $(ARGS) -run '$(MEASURED)' $$(grep -rlE --include='*_test.go' '^func TestAttacks\(' cmd services shared | xargs dirname | sed 's,^,./,' | sort -u)
 	@echo 'NOT RUN here: the console in a real browser (make browser)'
-	@echo 'NOT RUN here: typed clients made from the API document (make clients)'
+	@echo 'NOT RUN here: typed clients made from the API document (make clients), and MCP clients that are Node packages (make mcp-conformance)'
 	@echo 'NOT RUN here: the plans of all statements (make plans), and what grows with the data (make growth)'
 	@command -v prometheus >/dev/null || echo 'NOT RUN: dashboards and alerts below a real Prometheus, which is missing'
 	@for program in python3 node ruby php javac mcs; do command -v $$program >/dev/null || echo "NOT RUN: the code of docs/receivers.md that needs $$program, which is missing"; done
@@ -208,6 +208,7 @@ reloads: need-go ## change the route files RELOADS times (10000) under load, and
 mcp-conformance: need-go ## run the official MCP conformance suite and independent clients against gateways
 	@cmd/mcptest/install.sh $(CURDIR)/$(TOOLS)/mcp
 	@go run ./cmd/mcptest conformance -tools $(TOOLS)/mcp $(ARGS)
+	@cd cmd && go test -count=1 -run TestClientsSignIn ./internal/apipart -mcp-tools '$(CURDIR)/$(TOOLS)/mcp'
 
 .PHONY: clients
 clients: need-go ## make typed clients from the API document, and call Waybill with them (needs npm)

@@ -24,14 +24,20 @@ func withIssuer(t *testing.T, test func(t *testing.T, r *rig, issuer *jwttest.Is
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			issuer := jwttest.New(t)
-			r := prepareRig(t, url(t))
-			r.api = func(o *api.Options) {
-				o.OIDC = api.OIDC{Issuer: issuer.URL, ClientID: "waybill-console", ClientSecret: "canary-client-secret"}
-			}
-			r.start()
-			test(t, r, issuer)
+			test(t, withOIDC(t, url(t), issuer), issuer)
 		})
 	}
+}
+
+// withOIDC starts a rig on a database whose managers an issuer signs in.
+func withOIDC(t *testing.T, databaseURL string, issuer *jwttest.Issuer) *rig {
+	t.Helper()
+	r := prepareRig(t, databaseURL)
+	r.api = func(o *api.Options) {
+		o.OIDC = api.OIDC{Issuer: issuer.URL, ClientID: "waybill-console", ClientSecret: "canary-client-secret"}
+	}
+	r.start()
+	return r
 }
 
 // invite makes a person a manager of a consumer of an account, who has not accepted.
