@@ -3,6 +3,7 @@ package look
 import (
 	"fmt"
 	"html/template"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -97,10 +98,6 @@ func span(d time.Duration) string {
 // Visible makes visible what would steer the reader's eye: control characters, and those that
 // turn the direction of writing.
 func Visible(text any) string {
-	s, ok := text.(string)
-	if !ok {
-		s = fmt.Sprint(text)
-	}
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r == '\n' || r == '\t':
@@ -113,5 +110,16 @@ func Visible(text any) string {
 			return '\uFFFD'
 		}
 		return r
-	}, s)
+	}, Text(text))
+}
+
+// Text is a value as a text: what a pointer leads to, and nothing for nil.
+func Text(value any) string {
+	if v := reflect.ValueOf(value); v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			return ""
+		}
+		value = v.Elem().Interface()
+	}
+	return fmt.Sprint(value)
 }

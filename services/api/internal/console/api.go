@@ -215,10 +215,11 @@ func fits(template, path []string) (parameters int, ok bool) {
 }
 
 // Path joins segments to a path, each of them escaped: Path("v1", "events", id).
-func Path(segments ...string) string {
+func Path[S ~string](segments ...S) string {
 	var b strings.Builder
-	for _, segment := range segments {
+	for _, s := range segments {
 		b.WriteByte('/')
+		segment := string(s)
 		if segment == "." || segment == ".." {
 			segment = strings.ReplaceAll(segment, ".", "%2E") // else the path would be another one
 		} else {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"waybill.dev/services/api/internal/console/words"
+	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/look"
 )
 
@@ -17,8 +19,9 @@ import (
 // none of them returns HTML.
 func functions(a *look.Assets) template.FuncMap {
 	own := template.FuncMap{
-		"pretty": Pretty, "number": Number, "percent": percent, "millis": Millis, "path": Path, "query": queryOf,
-		"field": newField, "hint": withHint, "required": withRequired, "options": withOptions, "rows": withRows,
+		"pretty": Pretty, "number": Number, "percent": percent, "millis": Millis, "path": pathOf, "query": queryOf,
+		"reason": func(code *string) string { return words.Reason(web.Value(code)) },
+		"field":  newField, "hint": withHint, "required": withRequired, "options": withOptions, "rows": withRows,
 		"typed": withType, "place": withPlace, "wide": asWide, "list": func(items ...any) []any { return items },
 		"option": func(value, label string) Option { return Option{value, label} },
 	}
@@ -126,12 +129,21 @@ func Millis(ms any) string {
 	return strconv.FormatFloat(v, 'f', 0, 64) + "\u202fms"
 }
 
+// pathOf is Path of values of several types.
+func pathOf(segments ...any) string {
+	texts := make([]string, len(segments))
+	for i, segment := range segments {
+		texts[i] = look.Text(segment)
+	}
+	return Path(texts...)
+}
+
 // queryOf writes names and values in turn as a query, without those that are empty.
-func queryOf(pairs ...string) string {
+func queryOf(pairs ...any) string {
 	query := url.Values{}
 	for i := 0; i+1 < len(pairs); i += 2 {
-		if pairs[i+1] != "" {
-			query.Set(pairs[i], pairs[i+1])
+		if value := look.Text(pairs[i+1]); value != "" {
+			query.Set(look.Text(pairs[i]), value)
 		}
 	}
 	if len(query) == 0 {

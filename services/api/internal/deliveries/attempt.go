@@ -20,19 +20,19 @@ type Attempt struct {
 	Truncated       bool         `json:"responseBodyTruncated,omitzero"`
 	URL             string       `json:"url,omitzero"`
 	RemoteAddress   string       `json:"remoteAddress,omitzero"`
-	RequestHeaders  []headerView `json:"requestHeaders,omitzero"`
-	ResponseHeaders []headerView `json:"responseHeaders,omitzero"`
-	Phases          phasesView   `json:"phases,omitzero"`
+	RequestHeaders  []Header     `json:"requestHeaders,omitzero"`
+	ResponseHeaders []Header     `json:"responseHeaders,omitzero"`
+	Phases          Phases       `json:"phases,omitzero"`
 }
 
-// headerView is one line of a header; without a value: it is not shown.
-type headerView struct {
+// Header is one line of a header; without a value: it is not shown.
+type Header struct {
 	Name  string  `json:"name"`
 	Value *string `json:"value"`
 }
 
-// phasesView has milliseconds; what did not happen is left out.
-type phasesView struct {
+// Phases has milliseconds; what did not happen is left out.
+type Phases struct {
 	DNS       float64 `json:"dnsMs,omitzero"`
 	Connect   float64 `json:"connectMs,omitzero"`
 	TLS       float64 `json:"tlsMs,omitzero"`
@@ -55,22 +55,22 @@ func viewAttempt(d domain.Delivery, a domain.Attempt) Attempt {
 		view.RemoteAddress = kept.Remote.String()
 		view.RequestHeaders, view.ResponseHeaders = viewHeaders(kept.Request), viewHeaders(kept.Response)
 	}
-	view.Phases = phasesView{
+	view.Phases = Phases{
 		milliseconds(kept.Phases.DNS), milliseconds(kept.Phases.Connect), milliseconds(kept.Phases.TLS),
 		milliseconds(kept.Phases.FirstByte), milliseconds(kept.Phases.Body),
 	}
 	return view
 }
 
-func viewHeaders(fields []transcript.Field) []headerView {
+func viewHeaders(fields []transcript.Field) []Header {
 	if len(fields) == 0 {
 		return nil
 	}
-	return web.Views(fields, func(f transcript.Field) headerView {
+	return web.Views(fields, func(f transcript.Field) Header {
 		if f.Hidden {
-			return headerView{Name: f.Name}
+			return Header{Name: f.Name}
 		}
-		return headerView{Name: f.Name, Value: &f.Value}
+		return Header{Name: f.Name, Value: &f.Value}
 	})
 }
 

@@ -11,6 +11,11 @@ import (
 	"waybill.dev/shared/envelope"
 )
 
+// Tested is a test that was asked for.
+type Tested struct {
+	DeliveryID domain.DeliveryID `json:"deliveryId"`
+}
+
 func (h *handlers) test(c *web.Call) error {
 	id, f := web.ID(c, domain.ParseWebhookID), c.OptionalForm()
 	t, given := web.ReadChoice(f, "type", domain.EventTypes())
@@ -38,9 +43,7 @@ func (h *handlers) test(c *web.Call) error {
 		return err
 	}
 	h.Requested()
-	return c.Answer(http.StatusAccepted, struct {
-		DeliveryID domain.DeliveryID `json:"deliveryId"`
-	}{delivery})
+	return c.Answer(http.StatusAccepted, Tested{delivery})
 }
 
 // sampleType is the type of a test of a webhook: the first of its types that is no alert. One

@@ -40,8 +40,8 @@ func Routes(store Store) []web.Route {
 
 type handlers struct{ store Store }
 
-// view is something that ends, as callers see it.
-type view struct {
+// Ending is something that ends, as callers see it.
+type Ending struct {
 	Kind         domain.ExpiryKind `json:"kind"`
 	ExpiresAt    *string           `json:"expiresAt"`
 	WebhookID    domain.WebhookID  `json:"webhookId,omitzero"`
@@ -56,8 +56,14 @@ type view struct {
 	Advice       string            `json:"advice"`
 }
 
-func show(e domain.Expiry) view {
-	v := view{
+// List is what ends the soonest.
+type List[V any] struct {
+	Data []V  `json:"data"`
+	More bool `json:"more"` // what ends later is left out
+}
+
+func show(e domain.Expiry) Ending {
+	v := Ending{
 		Kind: e.Kind, ExpiresAt: web.Stamp(e.At), WebhookID: e.Webhook, URL: e.URL,
 		BucketName: e.Bucket, ConsumerName: e.Consumer, Hostname: e.Hostname, Advice: advice(e.Kind),
 	}
@@ -135,8 +141,5 @@ func (h *handlers) list(c *web.Call) error {
 	if err != nil {
 		return err
 	}
-	return c.Answer(http.StatusOK, struct {
-		Data []jsontext.Value `json:"data"`
-		More bool             `json:"more"`
-	}{shown, len(shown) < len(found)})
+	return c.Answer(http.StatusOK, List[jsontext.Value]{shown, len(shown) < len(found)})
 }

@@ -31,8 +31,8 @@ type Log interface {
 type facts struct {
 	asked    question
 	now      time.Time
-	event    *eventFacts
-	webhook  *webhookFacts
+	event    *EventFacts
+	webhook  *WebhookFacts
 	delivery *deliveries.Detail
 	// missed is the clause of the webhook's present filter that an event without a delivery
 	// misses; nil: none.
@@ -51,8 +51,8 @@ type facts struct {
 	open bool
 }
 
-// eventFacts is shown of an event that has no delivery to the webhook.
-type eventFacts struct {
+// EventFacts is shown of an event that has no delivery to the webhook.
+type EventFacts struct {
 	ID         string           `json:"id"`
 	Type       domain.EventType `json:"type"`
 	ReceivedAt string           `json:"receivedAt"`
@@ -62,8 +62,8 @@ type eventFacts struct {
 	about    domain.WebhookID // of an alert: the webhook that it tells of
 }
 
-// webhookFacts is what is shown of a webhook.
-type webhookFacts struct {
+// WebhookFacts is what is shown of a webhook.
+type WebhookFacts struct {
 	ID                   domain.WebhookID       `json:"id"`
 	URL                  string                 `json:"url,omitzero"`
 	Events               []domain.EventType     `json:"events"`
@@ -182,14 +182,14 @@ func there(read error, what string) (exists bool, err error) {
 
 // showEvent returns what is told of an event without a delivery to the webhook. The sample
 // of a test has one delivery, to the tested webhook; no other event has a test's delivery.
-func (h *handlers) showEvent(ctx context.Context, e *domain.Event) (*eventFacts, error) {
+func (h *handlers) showEvent(ctx context.Context, e *domain.Event) (*EventFacts, error) {
 	sent, _, err := h.Log.ListDeliveries(ctx, pipeline.DeliveryFilter{
 		Account: e.Account, EventID: e.ID, Since: e.ReceivedAt, Until: e.ReceivedAt.Add(time.Millisecond), Limit: 1,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("explain: read deliveries of the event: %w", err)
 	}
-	shown := &eventFacts{
+	shown := &EventFacts{
 		ID: e.ID, Type: e.Type, ReceivedAt: *web.Stamp(e.ReceivedAt), Test: len(sent) > 0 && sent[0].Test, received: e.ReceivedAt,
 	}
 	if e.Type.Alert() {
@@ -198,8 +198,8 @@ func (h *handlers) showEvent(ctx context.Context, e *domain.Event) (*eventFacts,
 	return shown, nil
 }
 
-func (h *handlers) showWebhook(w *domain.Webhook, health domain.Health) *webhookFacts {
-	shown := &webhookFacts{
+func (h *handlers) showWebhook(w *domain.Webhook, health domain.Health) *WebhookFacts {
+	shown := &WebhookFacts{
 		ID: w.ID, URL: w.URL, Events: w.Events, Active: true, Fault: w.Fault, TimeoutSeconds: w.Timeout.Seconds(),
 		MaxInFlight: w.MaxInFlight, RatePerSecond: w.RatePerSecond, RetryScheduleSeconds: []float64{},
 		CreatedAt: *web.Stamp(w.CreatedAt), UpdatedAt: *web.Stamp(w.UpdatedAt), created: w.CreatedAt, updated: w.UpdatedAt, delivery: w.Delivery,

@@ -60,7 +60,7 @@ func (h *handlers) aheadOf(ctx context.Context, account string, d *domain.Delive
 func ended(s domain.Status) bool { return s == domain.StatusDelivered || s == domain.StatusFailed }
 
 // behind explains what waits for a delivery of its shipment.
-func (e *explanation) behind(f facts) {
+func (e *Explanation) behind(f facts) {
 	d := f.delivery
 	if f.ahead == nil {
 		e.step(checkOrder, waiting, "number %d of its shipment; those before it are done", d.Sequence)
@@ -82,7 +82,7 @@ func (e *explanation) behind(f facts) {
 		until = f.told(" After %v s of waiting it goes out without it.", f.maxWait.Seconds())
 	}
 	e.conclude(behindShipment, fmt.Sprintf("The webhook gets the events of a shipment one after the other. Since %s this one waits for delivery %s, which is %s.%s",
-		text(d.UpdatedAt), f.ahead.ID, state, until),
+		web.Value(d.UpdatedAt), f.ahead.ID, state, until),
 		"Find out why delivery "+string(f.ahead.ID)+" is not delivered: explain it.",
 		"To send this one now, out of order, retry it.")
 }

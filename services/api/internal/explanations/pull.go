@@ -7,7 +7,7 @@ import (
 )
 
 // pull explains what is not sent because the receiver reads it.
-func (e *explanation) pull(f facts) {
+func (e *Explanation) pull(f facts) {
 	if f.webhook != nil && f.webhook.delivery != domain.DeliveryPull {
 		e.step(checkActive, stopped, "the webhook was read by pull when the event was due to it")
 		e.conclude(pull, "The webhook was read by pull, so the event was not sent. It is in the webhook's feed.",

@@ -14,7 +14,7 @@ import (
 )
 
 // attempts adds the attempts as a check, which may be yet to come.
-func (e *explanation) attempts(d *deliveries.Detail, r result) {
+func (e *Explanation) attempts(d *deliveries.Detail, r result) {
 	if len(d.Attempts) == 0 {
 		e.step(checkAttempts, r, "none has ended yet")
 		return
@@ -24,12 +24,12 @@ func (e *explanation) attempts(d *deliveries.Detail, r result) {
 		if i < len(d.Attempts)-1 {
 			came = resultOf(a)
 		}
-		e.Chain = append(e.Chain, step{Check: checkAttempts, Result: came, Detail: sentence(a), Answer: beginning(a.ResponseBody)})
+		e.Chain = append(e.Chain, Check{Check: checkAttempts, Result: came, Detail: sentence(a), Answer: beginning(a.ResponseBody)})
 	}
 }
 
 // attemptsSoFar adds the attempts that led to what comes next.
-func (e *explanation) attemptsSoFar(d *deliveries.Detail) {
+func (e *Explanation) attemptsSoFar(d *deliveries.Detail) {
 	if n := len(d.Attempts); n > 0 {
 		e.attempts(d, resultOf(d.Attempts[n-1]))
 	}
@@ -46,7 +46,7 @@ func resultOf(a deliveries.Attempt) result {
 // sentence describes an attempt. What the receiver wrote is not in it: that is data of
 // somebody else, and must not be mixed with what Waybill says.
 func sentence(a deliveries.Attempt) string {
-	begun := fmt.Sprintf("attempt %d, at %s, ", a.Number, text(a.StartedAt))
+	begun := fmt.Sprintf("attempt %d, at %s, ", a.Number, web.Value(a.StartedAt))
 	switch {
 	case a.Status > 0:
 		return begun + fmt.Sprintf("was answered with %s after %d ms", status(a.Status), a.DurationMs)
@@ -82,7 +82,7 @@ func answered(a *domain.Answer) string {
 func spent(f facts) string {
 	made := f.delivery.Attempts
 	whole := slices.IndexFunc(made, func(a deliveries.Attempt) bool { return resultOf(a) == passed }) < 0
-	if whole && f.open && f.webhook != nil && f.webhook.UpdatedAt <= text(f.delivery.CreatedAt) {
+	if whole && f.open && f.webhook != nil && f.webhook.UpdatedAt <= web.Value(f.delivery.CreatedAt) {
 		switch all := len(f.webhook.RetryScheduleSeconds) + 1; {
 		case len(made) == all:
 			return fmt.Sprintf("%d of %d attempts of its schedule failed", all, all)
@@ -170,11 +170,4 @@ func list(types []domain.EventType) string {
 		b.WriteString(string(t))
 	}
 	return b.String()
-}
-
-func text(optional *string) string {
-	if optional == nil {
-		return ""
-	}
-	return *optional
 }

@@ -62,8 +62,8 @@ const (
 	stopped result = "stopped"
 )
 
-// step is one check on the way from the publisher to the receiver.
-type step struct {
+// Check is one check on the way from the publisher to the receiver.
+type Check struct {
 	Check  string `json:"check"`
 	Result result `json:"result"`
 	Detail string `json:"detail"`
@@ -94,30 +94,30 @@ const (
 	checkAttempts     = "attempts"
 )
 
-// explanation is the answer to a question.
-type explanation struct {
+// Explanation is the answer to a question.
+type Explanation struct {
 	Verdict verdict `json:"verdict"`
 	Summary string  `json:"summary"`
 	// Chain has the checks that the event came to; the last one says where it is.
-	Chain  []step      `json:"chain"`
+	Chain  []Check     `json:"chain"`
 	Advice []string    `json:"advice"`
-	Event  *eventFacts `json:"event,omitzero"`
+	Event  *EventFacts `json:"event,omitzero"`
 	// Webhook is there only for who may see webhooks.
-	Webhook  *webhookFacts      `json:"webhook,omitzero"`
+	Webhook  *WebhookFacts      `json:"webhook,omitzero"`
 	Delivery *deliveries.Detail `json:"delivery,omitzero"`
 }
 
-func (e *explanation) step(check string, r result, format string, args ...any) {
-	e.Chain = append(e.Chain, step{Check: check, Result: r, Detail: fmt.Sprintf(format, args...)})
+func (e *Explanation) step(check string, r result, format string, args ...any) {
+	e.Chain = append(e.Chain, Check{Check: check, Result: r, Detail: fmt.Sprintf(format, args...)})
 }
 
-func (e *explanation) conclude(v verdict, summary string, advice ...string) {
+func (e *Explanation) conclude(v verdict, summary string, advice ...string) {
 	e.Verdict, e.Summary, e.Advice = v, summary, advice
 }
 
 // explain draws the conclusion from the facts.
-func explain(f facts) explanation {
-	e := explanation{Chain: []step{}, Advice: []string{}, Event: f.event, Delivery: f.delivery}
+func explain(f facts) Explanation {
+	e := Explanation{Chain: []Check{}, Advice: []string{}, Event: f.event, Delivery: f.delivery}
 	if f.open {
 		e.Webhook = f.webhook
 	}
@@ -144,7 +144,7 @@ func explain(f facts) explanation {
 	return e
 }
 
-func (e *explanation) accepted(event *eventFacts) {
+func (e *Explanation) accepted(event *EventFacts) {
 	e.step(checkEvent, passed, "%s was accepted at %s", event.Type, event.ReceivedAt)
 }
 
@@ -153,7 +153,7 @@ func (e *explanation) accepted(event *eventFacts) {
 const settling = 10 * time.Second
 
 // undelivered explains why there is no delivery of an event to a webhook.
-func (e *explanation) undelivered(f facts) {
+func (e *Explanation) undelivered(f facts) {
 	received := f.event.received
 	switch {
 	case f.event.Test:
@@ -194,7 +194,7 @@ func (e *explanation) undelivered(f facts) {
 
 // filtered explains what the webhook's filter keeps from it. The filter is the present one:
 // what it was before is not kept.
-func (e *explanation) filtered(f facts) {
+func (e *Explanation) filtered(f facts) {
 	e.step(checkSubscription, passed, "the webhook is registered for it")
 	later := ""
 	if f.webhook.updated.After(f.event.received) {
@@ -211,9 +211,9 @@ func (e *explanation) filtered(f facts) {
 }
 
 // ofDelivery explains where a delivery stands.
-func (e *explanation) ofDelivery(f facts) {
+func (e *Explanation) ofDelivery(f facts) {
 	d := f.delivery
-	e.step(checkEvent, passed, "%s was accepted at %s", d.EventType, text(d.CreatedAt))
+	e.step(checkEvent, passed, "%s was accepted at %s", d.EventType, web.Value(d.CreatedAt))
 	if d.Test {
 		e.step(checkSubscription, passed, "a test is sent whatever the webhook is registered for")
 	} else {
@@ -241,14 +241,14 @@ func (e *explanation) ofDelivery(f facts) {
 	}
 }
 
-func (e *explanation) deleted() {
+func (e *Explanation) deleted() {
 	e.step(checkActive, stopped, "the webhook was deleted")
 	e.conclude(webhookDeleted, "The webhook was deleted before the event reached it.",
 		"If the receiver still needs the event, register the webhook again and publish the event under another id.")
 }
 
 // unreadable explains what waits because Waybill can't read the webhook.
-func (e *explanation) unreadable(f facts) {
+func (e *Explanation) unreadable(f facts) {
 	e.attemptsSoFar(f.delivery)
 	fault := f.told(": %s", f.webhook.Fault)
 	e.step(checkActive, stopped, "the webhook can't be read%s", fault)
@@ -258,7 +258,7 @@ func (e *explanation) unreadable(f facts) {
 }
 
 // disabled explains what waits because the webhook is inactive.
-func (e *explanation) disabled(f facts) {
+func (e *Explanation) disabled(f facts) {
 	d, again := f.delivery, "Update the webhook with \"active\": true; then the held deliveries go out in order."
 	switch *f.webhook.DisabledReason {
 	case domain.DisabledGone:
@@ -284,10 +284,10 @@ func (e *explanation) disabled(f facts) {
 }
 
 // failed explains what was given up.
-func (e *explanation) failed(f facts) {
+func (e *Explanation) failed(f facts) {
 	d := f.delivery
 	retry := "When the receiver works again, retry the delivery. For many deliveries at once, replay the webhook."
-	switch text(d.Reason) {
+	switch web.Value(d.Reason) {
 	case domain.ReasonWebhookDeleted:
 		e.deleted()
 	case domain.ReasonPull:
@@ -315,14 +315,14 @@ func (e *explanation) failed(f facts) {
 }
 
 // open explains what is on its way to an active webhook.
-func (e *explanation) open(f facts) {
+func (e *Explanation) open(f facts) {
 	d := f.delivery
 	if f.webhook.Active {
 		e.step(checkActive, passed, "the webhook is active")
 	} else {
 		e.step(checkActive, passed, "the webhook is inactive, but a test is sent all the same")
 	}
-	reason := text(d.Reason)
+	reason := web.Value(d.Reason)
 	if reason == domain.ReasonOverCap && f.circuit.OpenSince.IsZero() {
 		e.step(checkCapacity, waiting, "%s", capacity(f))
 		e.attemptsSoFar(d)
@@ -359,8 +359,8 @@ func (e *explanation) open(f facts) {
 }
 
 // circuitStep adds what is said of the circuit, with the answer that the receiver last gave.
-func (e *explanation) circuitStep(f facts, r result, detail string) {
-	s := step{Check: checkCircuit, Result: r, Detail: detail}
+func (e *Explanation) circuitStep(f facts, r result, detail string) {
+	s := Check{Check: checkCircuit, Result: r, Detail: detail}
 	if last := f.circuit.Last; last != nil {
 		s.Detail += "; " + answered(last)
 		s.Answer = beginning(last.Body)
@@ -370,7 +370,7 @@ func (e *explanation) circuitStep(f facts, r result, detail string) {
 
 // circuit explains what the webhook's circuit keeps back: all that is to be retried while it is
 // open, and what it has kept in the hold queue until that is empty.
-func (e *explanation) circuit(f facts, kept bool) (explained bool) {
+func (e *Explanation) circuit(f facts, kept bool) (explained bool) {
 	d, open := f.delivery, !f.circuit.OpenSince.IsZero()
 	switch {
 	case open && (kept || d.Status == domain.StatusRetrying):

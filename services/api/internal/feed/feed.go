@@ -185,15 +185,20 @@ func (p page) body() []byte {
 	return append(body, `,"done":false}`...)
 }
 
-// cursorView is a named cursor as callers see it.
-type cursorView struct {
+// Cursor is a named cursor as callers see it.
+type Cursor struct {
 	Name      string  `json:"name"`
 	Cursor    string  `json:"cursor"`
 	UpdatedAt *string `json:"updatedAt"`
 }
 
-func view(c pipeline.FeedCursor) cursorView {
-	return cursorView{c.Name, c.Cursor, web.Stamp(c.UpdatedAt)}
+// Cursors are those of a webhook.
+type Cursors struct {
+	Data []Cursor `json:"data"`
+}
+
+func view(c pipeline.FeedCursor) Cursor {
+	return Cursor{c.Name, c.Cursor, web.Stamp(c.UpdatedAt)}
 }
 
 // cursorName is what the names of cursors look like.
@@ -211,9 +216,7 @@ func (h *handlers) list(c *web.Call) error {
 	if err != nil {
 		return err
 	}
-	return c.Answer(http.StatusOK, struct {
-		Data []cursorView `json:"data"`
-	}{web.Views(cursors, view)})
+	return c.Answer(http.StatusOK, Cursors{web.Views(cursors, view)})
 }
 
 func (h *handlers) get(c *web.Call) error {

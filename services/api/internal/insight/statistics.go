@@ -41,7 +41,8 @@ func (s step) rollup() rollup.Step {
 	return rollup.Hour
 }
 
-type statisticsRow struct {
+// Row is what was counted in a step.
+type Row struct {
 	Start      *string            `json:"start"`
 	WebhookID  domain.WebhookID   `json:"webhookId,omitzero"`
 	Type       domain.EventType   `json:"type,omitzero"`
@@ -54,9 +55,10 @@ type statisticsRow struct {
 	LatencyMs  *receivers.Latency `json:"latencyMs"`
 }
 
-type statisticsAnswer struct {
-	Step step            `json:"step"`
-	Data []statisticsRow `json:"data"`
+// Statistics are counts by time.
+type Statistics struct {
+	Step step  `json:"step"`
+	Data []Row `json:"data"`
 }
 
 func (h *handlers) statistics(c *web.Call) error {
@@ -99,8 +101,8 @@ func (h *handlers) statistics(c *web.Call) error {
 		return err
 	}
 	countsEvents := query.Webhook == "" && (query.By == "" || query.By == rollup.ByType)
-	return c.Answer(http.StatusOK, statisticsAnswer{Step: by, Data: web.Views(lists[0], func(r rollup.Row) statisticsRow {
-		row := statisticsRow{
+	return c.Answer(http.StatusOK, Statistics{Step: by, Data: web.Views(lists[0], func(r rollup.Row) Row {
+		row := Row{
 			Start: web.Stamp(r.Start), WebhookID: r.Webhook, Type: r.Type, Class: r.Class,
 			Deliveries: r.Deliveries, Attempts: r.Attempts, Succeeded: r.Succeeded, Failed: r.Failed(),
 			LatencyMs: receivers.LatencyOf(r.Latency),

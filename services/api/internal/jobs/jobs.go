@@ -72,7 +72,8 @@ func Routes(options Options) []web.Route {
 
 type handlers struct{ Options }
 
-type jobView struct {
+// Job is a job as callers see it.
+type Job struct {
 	ID        string           `json:"id"`
 	Kind      domain.JobKind   `json:"kind"`
 	Status    domain.JobStatus `json:"status"`
@@ -85,8 +86,8 @@ type jobView struct {
 	CreatedBy string           `json:"createdBy"`
 }
 
-func view(j domain.Job) jobView {
-	return jobView{
+func view(j domain.Job) Job {
+	return Job{
 		ID: j.ID, Kind: j.Kind, Status: j.Status, Filter: j.Filter, Matched: j.Matched, Sent: j.Sent,
 		Delivered: j.Delivered, Failed: j.Failed, CreatedAt: web.Stamp(j.CreatedAt), CreatedBy: j.CreatedBy,
 	}
@@ -103,7 +104,7 @@ func (h *handlers) list(c *web.Call) error {
 	if err != nil {
 		return web.CursorFault(err)
 	}
-	return c.Answer(http.StatusOK, web.CursorPage[jobView]{Data: web.Views(jobs, view), NextCursor: web.Optional(next)})
+	return c.Answer(http.StatusOK, web.CursorPage[Job]{Data: web.Views(jobs, view), NextCursor: web.Optional(next)})
 }
 
 func (h *handlers) get(c *web.Call) error {

@@ -12,6 +12,22 @@ import (
 	"waybill.dev/shared/store/pipeline"
 )
 
+// Made is a job that was made.
+type Made struct {
+	ID      string `json:"id"`
+	Matched int    `json:"matched"`
+	Reason  string `json:"reason,omitzero"`
+}
+
+// Plan is what a job would do.
+type Plan struct {
+	Matched          int     `json:"matched"`
+	More             bool    `json:"more,omitzero"` // there may be others
+	Oldest           *string `json:"oldest"`
+	AlreadyDelivered int     `json:"alreadyDelivered"`
+	EstimatedSeconds float64 `json:"estimatedSeconds"`
+}
+
 func (h *handlers) replay(c *web.Call) error {
 	id, f := web.ID(c, domain.ParseWebhookID), c.Form()
 	f.Require("since")
@@ -48,11 +64,7 @@ func (h *handlers) make(c *web.Call, f *input.Form, kind domain.JobKind, filter 
 		return web.Taken(err, web.ReadByPull)
 	}
 	h.Requested()
-	return c.Answer(http.StatusAccepted, struct {
-		ID      string `json:"id"`
-		Matched int    `json:"matched"`
-		Reason  string `json:"reason,omitzero"`
-	}{made.ID, made.Matched, whyNone(made, filter.Resend)})
+	return c.Answer(http.StatusAccepted, Made{made.ID, made.Matched, whyNone(made, filter.Resend)})
 }
 
 func (h *handlers) plan(c *web.Call, job pipeline.NewJob) error {
@@ -60,13 +72,7 @@ func (h *handlers) plan(c *web.Call, job pipeline.NewJob) error {
 	if err != nil {
 		return web.Taken(err, web.ReadByPull)
 	}
-	return c.Answer(http.StatusOK, struct {
-		Matched          int     `json:"matched"`
-		More             bool    `json:"more,omitzero"`
-		Oldest           *string `json:"oldest"`
-		AlreadyDelivered int     `json:"alreadyDelivered"`
-		EstimatedSeconds float64 `json:"estimatedSeconds"`
-	}{plan.Matched, plan.More, web.Stamp(plan.Oldest), plan.Delivered, math.Ceil(plan.Takes.Seconds())})
+	return c.Answer(http.StatusOK, Plan{plan.Matched, plan.More, web.Stamp(plan.Oldest), plan.Delivered, math.Ceil(plan.Takes.Seconds())})
 }
 
 // readFilter reads what a replay and a retry have in common, and reports whether any of it is there.

@@ -34,29 +34,31 @@ const (
 
 // Health is how a webhook's receiver is doing, as callers see it.
 type Health struct {
-	WebhookID     domain.WebhookID      `json:"webhookId"`
-	State         State                 `json:"state"`
-	Circuit       circuitView           `json:"circuit"`
-	Windows       map[string]windowView `json:"windows"`
-	Waiting       int                   `json:"waiting"`
-	Held          int                   `json:"held"`
-	Scheduled     int                   `json:"scheduled"`
-	LastSuccessAt *string               `json:"lastSuccessAt,omitzero"`
-	LastFailureAt *string               `json:"lastFailureAt,omitzero"`
-	InactiveFrom  *string               `json:"inactiveFrom,omitzero"`
-	Answers       []answerView          `json:"answers"`
+	WebhookID     domain.WebhookID  `json:"webhookId"`
+	State         State             `json:"state"`
+	Circuit       Circuit           `json:"circuit"`
+	Windows       map[string]Window `json:"windows"`
+	Waiting       int               `json:"waiting"`
+	Held          int               `json:"held"`
+	Scheduled     int               `json:"scheduled"`
+	LastSuccessAt *string           `json:"lastSuccessAt,omitzero"`
+	LastFailureAt *string           `json:"lastFailureAt,omitzero"`
+	InactiveFrom  *string           `json:"inactiveFrom,omitzero"`
+	Answers       []Answer          `json:"answers"`
 
 	last *domain.Answer // of a failed attempt
 }
 
-type circuitView struct {
+// Circuit is that of a webhook.
+type Circuit struct {
 	Open          bool    `json:"open"`
 	Since         *string `json:"since,omitzero"`
 	FailuresInRow int     `json:"failuresInARow"`
 	NextProbeAt   *string `json:"nextProbeAt,omitzero"`
 }
 
-type windowView struct {
+// Window is what became of the attempts in a time up to now.
+type Window struct {
 	Attempts    int64                  `json:"attempts"`
 	Succeeded   int64                  `json:"succeeded"`
 	Failed      int64                  `json:"failed"`
@@ -65,7 +67,8 @@ type windowView struct {
 	Classes     map[domain.Class]int64 `json:"classes"`
 }
 
-type answerView struct {
+// Answer is what a receiver said to an attempt.
+type Answer struct {
 	At         *string      `json:"at"`
 	StatusCode int          `json:"statusCode,omitzero"`
 	Class      domain.Class `json:"class"`
@@ -120,13 +123,13 @@ func (r *Reader) inactiveFrom(w *domain.Webhook, health domain.Health) *string {
 	return web.Stamp(health.FailingSince.Add(r.DisableAfter))
 }
 
-func viewCircuit(c domain.Circuit) circuitView {
-	return circuitView{Open: !c.OpenSince.IsZero(), Since: web.Stamp(c.OpenSince), FailuresInRow: c.Failures, NextProbeAt: web.Stamp(c.NextProbeAt)}
+func viewCircuit(c domain.Circuit) Circuit {
+	return Circuit{Open: !c.OpenSince.IsZero(), Since: web.Stamp(c.OpenSince), FailuresInRow: c.Failures, NextProbeAt: web.Stamp(c.NextProbeAt)}
 }
 
 // viewWindow adds up rows by class.
-func viewWindow(rows []rollup.Row) windowView {
-	v := windowView{Classes: map[domain.Class]int64{}}
+func viewWindow(rows []rollup.Row) Window {
+	v := Window{Classes: map[domain.Class]int64{}}
 	var all rollup.Histogram
 	for i := range rows {
 		row := &rows[i]
@@ -144,6 +147,6 @@ func viewWindow(rows []rollup.Row) windowView {
 	return v
 }
 
-func viewAnswer(a domain.Answer) answerView {
-	return answerView{At: web.Stamp(a.At), StatusCode: a.Status, Class: a.Class, Body: a.Body}
+func viewAnswer(a domain.Answer) Answer {
+	return Answer{At: web.Stamp(a.At), StatusCode: a.Status, Class: a.Class, Body: a.Body}
 }

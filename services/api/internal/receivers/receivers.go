@@ -98,7 +98,7 @@ func (r *Reader) list(ctx context.Context, account string, webhooks []domain.Web
 	for i := range webhooks {
 		w := &webhooks[i]
 		list[i] = r.view(w, healths[i], circuits[w.ID], open[w.ID])
-		list[i].Windows = map[string]windowView{recently().name: viewWindow(hour[w.ID])}
+		list[i].Windows = map[string]Window{recently().name: viewWindow(hour[w.ID])}
 		list[i].judge(w, healths[i], circuits[w.ID], all[w.ID], now)
 	}
 	return list, nil

@@ -62,14 +62,20 @@ type handlers struct {
 	sets  *sets
 }
 
-// keyView is a key as callers see it: its public half.
-type keyView struct {
+// Key is a key as callers see it: its public half.
+type Key struct {
 	ID        string  `json:"id"`
 	Algorithm string  `json:"algorithm"`
 	PublicKey string  `json:"publicKey"`
 	JWK       jwk     `json:"jwk"`
 	CreatedAt *string `json:"createdAt"`
 	ExpiresAt *string `json:"expiresAt"` // null: it is the present key
+}
+
+// Keys are those of an account.
+type Keys struct {
+	Data    []Key  `json:"data"`
+	JWKSURL string `json:"jwksUrl"`
 }
 
 // jwk is a public key by RFC 8037.
@@ -86,8 +92,8 @@ func viewJWK(k domain.SigningKey) jwk {
 	return jwk{"OKP", "Ed25519", "EdDSA", "sig", k.ID, base64.RawURLEncoding.EncodeToString(k.Public)}
 }
 
-func view(k domain.SigningKey) keyView {
-	return keyView{
+func view(k domain.SigningKey) Key {
+	return Key{
 		ID: k.ID, Algorithm: "Ed25519", PublicKey: signature.FormatPublicKey(k.Public), JWK: viewJWK(k),
 		CreatedAt: web.Stamp(k.CreatedAt), ExpiresAt: web.Stamp(k.ExpiresAt),
 	}
@@ -95,10 +101,7 @@ func view(k domain.SigningKey) keyView {
 
 // answer shows the keys, and where anybody may read them.
 func answer(c *web.Call, keys []domain.SigningKey) error {
-	return c.Answer(http.StatusOK, struct {
-		Data    []keyView `json:"data"`
-		JWKSURL string    `json:"jwksUrl"`
-	}{web.Views(keys, view), c.WholeLink("/.well-known/waybill/" + url.PathEscape(c.Principal.Account) + "/jwks.json")})
+	return c.Answer(http.StatusOK, Keys{web.Views(keys, view), c.WholeLink("/.well-known/waybill/" + url.PathEscape(c.Principal.Account) + "/jwks.json")})
 }
 
 // list shows the keys. An account gets its first one by asking for it, so that receivers can be

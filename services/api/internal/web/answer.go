@@ -66,3 +66,17 @@ func Optional(text string) *string {
 	}
 	return &text
 }
+
+// Value is what is there; zero for nil. It is what Optional was given.
+func Value[V any](optional *V) (v V) {
+	if optional != nil {
+		v = *optional
+	}
+	return v
+}
+
+// Time is what Stamp was given; zero, too, for what is no time.
+func Time(stamp *string) time.Time {
+	t, _ := time.Parse(time.RFC3339, Value(stamp))
+	return t
+}

@@ -16,17 +16,17 @@ const maxAnswer = store.MaxPageBytes
 // Listing is how all lists of what belongs to an account look. A page that is cut for its
 // size has fewer entries than limit: the next one starts at offset and the number of its
 // entries.
-type Listing struct {
-	Data   []jsontext.Value `json:"data"`
-	Limit  int              `json:"limit"`
-	Offset int              `json:"offset"`
-	Total  int              `json:"total"`
+type Listing[V any] struct {
+	Data   []V `json:"data"`
+	Limit  int `json:"limit"`
+	Offset int `json:"offset"`
+	Total  int `json:"total"`
 }
 
 // List returns a page of items, each as callers see it.
-func List[D, V any](page store.Page, total int, items []D, view func(D) V) (Listing, error) {
+func List[D, V any](page store.Page, total int, items []D, view func(D) V) (Listing[jsontext.Value], error) {
 	data, err := Fitting(items, view)
-	return Listing{Data: data, Limit: page.Limit, Offset: page.Offset, Total: total}, err
+	return Listing[jsontext.Value]{Data: data, Limit: page.Limit, Offset: page.Offset, Total: total}, err
 }
 
 // AnswerList answers with a page of a list.

@@ -191,14 +191,14 @@ func scheme(url string) string {
 	return before
 }
 
-// certificateView is the certificate that callbacks are sent with.
-type certificateView struct {
+// Certificate is the certificate that callbacks are sent with.
+type Certificate struct {
 	Subject   string  `json:"subject"`
 	ExpiresAt *string `json:"expiresAt"`
 }
 
 // showAuth shows of a webhook's authentication what is not secret.
-func (v *webhookView) showAuth(kept domain.Secret) {
+func (v *Webhook) showAuth(kept domain.Secret) {
 	if kept == "" {
 		return
 	}
@@ -211,6 +211,6 @@ func (v *webhookView) showAuth(kept domain.Secret) {
 		return
 	}
 	if chain, err := receiverauth.Certificates(of.Certificate); err == nil {
-		v.AuthCertificate = &certificateView{strings.ToValidUTF8(chain[0].Subject.String(), "\uFFFD"), web.Stamp(chain[0].NotAfter)}
+		v.AuthCertificate = &Certificate{strings.ToValidUTF8(chain[0].Subject.String(), "\uFFFD"), web.Stamp(chain[0].NotAfter)}
 	}
 }

@@ -94,6 +94,12 @@ func (h *handlers) awaitDispatchers(ctx context.Context) {
 	h.await(ctx, version)
 }
 
+// Rotated is a webhook's new secret.
+type Rotated struct {
+	Secret                  string  `json:"secret"`
+	PreviousSecretExpiresAt *string `json:"previousSecretExpiresAt"`
+}
+
 func (h *handlers) rotateSecret(c *web.Call) error {
 	id, f := web.ID(c, domain.ParseWebhookID), c.OptionalForm()
 	overlap := float64(defaultOverlap)
@@ -118,10 +124,7 @@ func (h *handlers) rotateSecret(c *web.Call) error {
 		return err
 	}
 	h.announce(w.Version)
-	return c.Answer(http.StatusOK, struct {
-		Secret                  string  `json:"secret"`
-		PreviousSecretExpiresAt *string `json:"previousSecretExpiresAt"`
-	}{secret.Reveal(), web.Stamp(expires)})
+	return c.Answer(http.StatusOK, Rotated{secret.Reveal(), web.Stamp(expires)})
 }
 
 // announce nudges the dispatchers; they would find the change by polling, too.

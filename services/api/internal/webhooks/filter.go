@@ -74,15 +74,16 @@ const (
 	eventsAtOnce = 100
 )
 
-// trial is what a filter does with the last events.
-type trial struct {
+// Trial is what a filter does with the last events.
+type Trial struct {
 	Matched int `json:"matched"`
 	Missed  int `json:"missed"`
 	// Samples are the newest events that matched and that missed, the newest first.
-	Samples []sample `json:"samples"`
+	Samples []Sample `json:"samples"`
 }
 
-type sample struct {
+// Sample is an event of a trial.
+type Sample struct {
 	EventID    string           `json:"eventId"`
 	Type       domain.EventType `json:"type"`
 	ReceivedAt *string          `json:"receivedAt"`
@@ -112,7 +113,7 @@ func (h *handlers) testFilter(c *web.Call) error {
 			return web.Conflict("The webhook's filter can't be read. Set it anew.")
 		}
 	}
-	t := trial{Samples: []sample{}}
+	t := Trial{Samples: []Sample{}}
 	if err := h.lastEvents(c.Context(), &w, last, func(e *domain.Event) { t.add(e, chosen) }); err != nil {
 		return err
 	}
@@ -140,8 +141,8 @@ func (h *handlers) lastEvents(ctx context.Context, w *domain.Webhook, last int, 
 }
 
 // add counts an event; without a filter, every event matches.
-func (t *trial) add(e *domain.Event, chosen *filter.Filter) {
-	s := sample{EventID: e.ID, Type: e.Type, ReceivedAt: web.Stamp(e.ReceivedAt), Matched: true}
+func (t *Trial) add(e *domain.Event, chosen *filter.Filter) {
+	s := Sample{EventID: e.ID, Type: e.Type, ReceivedAt: web.Stamp(e.ReceivedAt), Matched: true}
 	count := &t.Matched
 	if chosen != nil {
 		if miss, missed := chosen.Miss(filter.Read(e.Payload)); missed {

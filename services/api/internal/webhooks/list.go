@@ -21,8 +21,8 @@ func includesHealth(q *input.Query) bool {
 }
 
 // views shows webhooks, with their health where it is asked for.
-func (h *handlers) views(c *web.Call, webhooks []domain.Webhook, known []domain.Health, health bool) ([]webhookView, error) {
-	views := make([]webhookView, 0, len(webhooks))
+func (h *handlers) views(c *web.Call, webhooks []domain.Webhook, known []domain.Health, health bool) ([]Webhook, error) {
+	views := make([]Webhook, 0, len(webhooks))
 	for i, w := range webhooks {
 		views = append(views, h.view(w, known[i]))
 	}
@@ -69,7 +69,7 @@ func (h *handlers) list(c *web.Call) error {
 	if err != nil {
 		return err
 	}
-	shown, err := web.Fitting(views, func(v webhookView) webhookView { return v })
+	shown, err := web.Fitting(views, func(v Webhook) Webhook { return v })
 	if err != nil {
 		return err
 	}
@@ -115,8 +115,8 @@ func (h *handlers) listTroubled(c *web.Call, limit, offset int) error {
 	if err != nil {
 		return err
 	}
-	views = slices.DeleteFunc(views, func(v webhookView) bool { return !v.Health.State.Troubled() })
-	shown, err := web.Fitting(views, func(v webhookView) webhookView { return v })
+	views = slices.DeleteFunc(views, func(v Webhook) bool { return !v.Health.State.Troubled() })
+	shown, err := web.Fitting(views, func(v Webhook) Webhook { return v })
 	if err != nil {
 		return err
 	}

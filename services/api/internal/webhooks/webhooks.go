@@ -108,8 +108,8 @@ func Routes(options Options) []web.Route {
 
 type handlers struct{ Options }
 
-// webhookView is a webhook as callers see it.
-type webhookView struct {
+// Webhook is a webhook as callers see it.
+type Webhook struct {
 	ID                   domain.WebhookID       `json:"id"`
 	URL                  *string                `json:"url"`
 	Events               []domain.EventType     `json:"events"`
@@ -126,7 +126,7 @@ type webhookView struct {
 	Ordering             domain.Ordering        `json:"ordering"`
 	OrderingMaxWait      float64                `json:"orderingMaxWaitSeconds"`
 	AuthType             *receiverauth.Type     `json:"authType"`
-	AuthCertificate      *certificateView       `json:"authCertificate,omitzero"`
+	AuthCertificate      *Certificate           `json:"authCertificate,omitzero"`
 	Filter               jsontext.Value         `json:"filter"`
 	Delivery             domain.DeliveryMode    `json:"delivery"`
 	// What ends soon.
@@ -139,8 +139,8 @@ type webhookView struct {
 	Secret    string            `json:"secret,omitzero"`
 }
 
-func (h *handlers) view(w domain.Webhook, health domain.Health) webhookView {
-	v := webhookView{
+func (h *handlers) view(w domain.Webhook, health domain.Health) Webhook {
+	v := Webhook{
 		ID: w.ID, URL: shownURL(w.URL), Events: w.Events, Active: true, Fault: w.Fault, Description: w.Description,
 		HeaderNames: make([]string, 0, len(w.Headers)), TimeoutSeconds: w.Timeout.Seconds(),
 		MaxInFlight: w.MaxInFlight, RatePerSecond: w.RatePerSecond, Signing: w.Signing, Filter: shownFilter(&w), Delivery: w.Delivery,

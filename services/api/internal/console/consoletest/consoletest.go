@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -50,8 +51,14 @@ func Templates(t *testing.T, m console.Module, samples map[string][]any) {
 	}
 }
 
+// pointer is how fmt writes a pointer.
+var pointer = regexp.MustCompile(`&lt;nil&gt;|0x[0-9a-f]{9}`)
+
 // Check tells what is wrong with a part of a page.
 func Check(text string) error {
+	if pointer.MatchString(text) {
+		return errors.New("a pointer is written, or nil")
+	}
 	tokens := html.NewTokenizer(strings.NewReader(text))
 	var open []string
 	for {

@@ -7,11 +7,11 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"time"
 
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/deliverylog"
-	"waybill.dev/services/api/internal/console/words"
+	"waybill.dev/services/api/internal/deliveries"
+	"waybill.dev/services/api/internal/jobs"
 	"waybill.dev/shared/domain"
 )
 
@@ -46,38 +46,13 @@ func newMany(query url.Values) many {
 	return m
 }
 
-// plan is what sending would do.
-type plan struct {
-	Matched          int     `json:"matched"`
-	More             bool    `json:"more"` // there may be others
-	Oldest           *string `json:"oldest"`
-	AlreadyDelivered int     `json:"alreadyDelivered"`
-	EstimatedSeconds float64 `json:"estimatedSeconds"`
-}
-
-// Takes is about how long it takes.
-func (p plan) Takes() string {
-	if p.EstimatedSeconds < 1 {
-		return "under a second"
-	}
-	return "about " + took(time.Duration(p.EstimatedSeconds)*time.Second)
-}
-
-// AtLeast goes before the figures when there may be more.
-func (p plan) AtLeast() string {
-	if p.More {
-		return "at least "
-	}
-	return ""
-}
-
 type previewView struct {
 	Form    *console.Form
 	Which   []console.Option
 	Keep    url.Values // the filters but the status
 	All     url.Values // and with it, for the form that starts
 	Facts   []console.Fact
-	Plan    plan
+	Plan    deliverylog.Plan
 	Command string
 	Back    string
 }
@@ -111,7 +86,7 @@ func newPreview(p *console.Page, query url.Values) (previewView, url.Values) {
 	query = again(query)
 	hooks, _ := deliverylog.ReadWebhooks(p)
 	v := previewView{
-		Form: console.NewForm(query), All: query, Keep: without(query, "status"), Facts: describe(query, hooks),
+		Form: console.NewForm(query), All: query, Keep: without(query, "status"), Facts: deliverylog.Describe(query.Get, hooks),
 		Command: "waybill " + cli("deliveries retry-all", query), Back: listPath,
 		Which: []console.Option{
 			{Value: undelivered, Label: "undelivered: failed or waiting"}, {Value: "failed", Label: "failed only"}, {Value: "retrying", Label: "waiting for their next attempt"},
@@ -131,27 +106,6 @@ func newPreview(p *console.Page, query url.Values) (previewView, url.Values) {
 	return v, query
 }
 
-// describe says the filters in words.
-func describe(query url.Values, hooks deliverylog.Webhooks) []console.Fact {
-	var facts []console.Fact
-	for _, f := range []struct{ name, label string }{
-		{"webhookId", "To webhook"}, {"eventType", "Of type"}, {"shipmentId", "Of shipment"}, {"eventId", "Of event"}, {"reason", "With reason"},
-		{"class", "Last attempt"}, {"statusCode", "Last status"}, {"test", "Tests"}, {"since", "Accepted since"}, {"until", "Accepted before"},
-	} {
-		value := query.Get(f.name)
-		switch {
-		case value == "":
-			continue
-		case f.name == "webhookId":
-			value = hooks.Of(value).Name()
-		case f.name == "reason":
-			value = words.Reason(value)
-		}
-		facts = append(facts, console.Fact{Name: f.label, Value: value})
-	}
-	return facts
-}
-
 // start has a job send all that match.
 func start(p *console.Page) error {
 	form, err := p.Form()
@@ -164,10 +118,7 @@ func start(p *console.Page) error {
 			query.Set(name, value)
 		}
 	}
-	var made struct {
-		ID      string `json:"id"`
-		Matched int    `json:"matched"`
-	}
+	var made jobs.Made
 	err = p.API.Send(http.MethodPost, retryManyAPI, newMany(again(query)), &made)
 	f := console.NewForm(query)
 	if f.Failed(err) {
@@ -206,16 +157,16 @@ func chosen(p *console.Page) error {
 	}
 	hooks, _ := deliverylog.ReadWebhooks(p)
 	for _, id := range ids {
-		var d deliverylog.Delivery
+		var d deliveries.Delivery
 		if err := p.API.Get(console.Path("v1", "deliveries", id), nil, &d); err != nil {
 			return err
 		}
 		v.Rows = append(v.Rows, row{d, hooks.Of(d.WebhookID).Name()})
-		if d.InFlight() {
+		if d.Status == domain.StatusPending { // an attempt may be under way, so that the API would refuse
 			v.InFlight++
 			continue
 		}
-		v.IDs = append(v.IDs, d.ID)
+		v.IDs = append(v.IDs, id)
 		if d.Status == domain.StatusDelivered {
 			v.Delivered++
 		}

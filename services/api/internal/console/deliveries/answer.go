@@ -8,49 +8,13 @@ import (
 	"strings"
 
 	"waybill.dev/services/api/internal/console"
-	"waybill.dev/services/api/internal/console/deliverylog"
+	"waybill.dev/services/api/internal/deliveries"
 )
 
-// detail is a delivery with its attempts, as the API shows it.
-type detail struct {
-	deliverylog.Delivery
-
-	Attempts []attempt `json:"attempts"`
-}
-
 // attempt is one callback with its answer. What the API does not know of it is zero.
-type attempt struct {
-	Number          int      `json:"number"`
-	StartedAt       string   `json:"startedAt"`
-	DurationMs      float64  `json:"durationMs"`
-	Status          int      `json:"status"`
-	Class           string   `json:"class"`
-	Error           string   `json:"error"`
-	ResponseBody    string   `json:"responseBody"`
-	Truncated       bool     `json:"responseBodyTruncated"`
-	URL             string   `json:"url"`
-	RemoteAddress   string   `json:"remoteAddress"`
-	RequestHeaders  []header `json:"requestHeaders"`
-	ResponseHeaders []header `json:"responseHeaders"`
-	Phases          phases   `json:"phases"`
-}
+type attempt struct{ deliveries.Attempt }
 
-// header is one line of a header; without a value: it is not shown.
-type header struct {
-	Name  string  `json:"name"`
-	Value *string `json:"value"`
-}
-
-// phases are milliseconds.
-type phases struct {
-	DNS       float64 `json:"dnsMs"`
-	Connect   float64 `json:"connectMs"`
-	TLS       float64 `json:"tlsMs"`
-	FirstByte float64 `json:"firstByteMs"`
-	Body      float64 `json:"bodyMs"`
-}
-
-func (p phases) sum() float64 { return p.DNS + p.Connect + p.TLS + p.FirstByte + p.Body }
+func sum(p deliveries.Phases) float64 { return p.DNS + p.Connect + p.TLS + p.FirstByte + p.Body }
 
 // Tone colours an attempt.
 func (a attempt) Tone() string {
@@ -76,8 +40,8 @@ func (a attempt) Outcome() string {
 }
 
 // value returns the value of a header's first line of that name.
-func value(fields []header, name string) string {
-	i := slices.IndexFunc(fields, func(h header) bool { return strings.EqualFold(h.Name, name) })
+func value(fields []deliveries.Header, name string) string {
+	i := slices.IndexFunc(fields, func(h deliveries.Header) bool { return strings.EqualFold(h.Name, name) })
 	if i < 0 || fields[i].Value == nil {
 		return ""
 	}
@@ -113,7 +77,7 @@ func (a attempt) ResponseHead() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-func writeFields(b *strings.Builder, fields []header) {
+func writeFields(b *strings.Builder, fields []deliveries.Header) {
 	for _, h := range fields {
 		b.WriteString(h.Name + ": ")
 		if h.Value == nil {
@@ -145,47 +109,4 @@ func (a attempt) Verify() string {
 	at := value(a.RequestHeaders, "webhook-timestamp")
 	return "waybill signature verify --secret whsec_… --body event.json \\\n  --id " + console.Shell(value(a.RequestHeaders, "webhook-id")) +
 		" --timestamp " + console.Shell(at) + " --at " + console.Shell(at) + " \\\n  --signature " + console.Shell(value(a.RequestHeaders, "webhook-signature"))
-}
-
-// explanation is why a delivery is where it is; see GET /v1/explanations.
-type explanation struct {
-	Verdict string   `json:"verdict"`
-	Summary string   `json:"summary"`
-	Chain   []check  `json:"chain"`
-	Advice  []string `json:"advice"`
-	Event   *struct {
-		ID         string `json:"id"`
-		Type       string `json:"type"`
-		ReceivedAt string `json:"receivedAt"`
-	} `json:"event"`
-	Webhook  *webhook `json:"webhook"`
-	Delivery *detail  `json:"delivery"`
-}
-
-// check is one check on the way of an event to a receiver.
-type check struct {
-	Check  string `json:"check"`
-	Result string `json:"result"`
-	Detail string `json:"detail"`
-	Answer string `json:"answer"`
-}
-
-// webhook is the webhook as it is now.
-type webhook struct {
-	ID                   string    `json:"id"`
-	URL                  string    `json:"url"`
-	Active               bool      `json:"active"`
-	TimeoutSeconds       float64   `json:"timeoutSeconds"`
-	RetryScheduleSeconds []float64 `json:"retryScheduleSeconds"`
-}
-
-// health is what the page wants of a webhook's health.
-type health struct {
-	Circuit struct {
-		Open           bool    `json:"open"`
-		Since          *string `json:"since"`
-		FailuresInARow int     `json:"failuresInARow"`
-		NextProbeAt    *string `json:"nextProbeAt"`
-	} `json:"circuit"`
-	LastSuccessAt *string `json:"lastSuccessAt"`
 }

@@ -11,17 +11,21 @@ import (
 
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/deliverylog"
+	"waybill.dev/services/api/internal/deliveries"
+	"waybill.dev/services/api/internal/explanations"
+	"waybill.dev/services/api/internal/receivers"
+	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
 )
 
 // deliveryView is a delivery, or what is between an event and a webhook without one.
 type deliveryView struct {
 	EventID   string
-	WebhookID string
-	D         *detail // nil: there is no delivery
+	WebhookID domain.WebhookID
+	D         *deliveries.Detail // nil: there is no delivery
 	Title     string
-	Webhook   webhook // as far as it is known
-	Event     *event  // nil: it is not known
+	Webhook   explanations.WebhookFacts // as far as it is known
+	Event     *event                    // nil: it is not known
 	Verdict   verdict
 	Steps     []step
 	Earlier   int // attempts that are not shown
@@ -42,17 +46,15 @@ type verdict struct {
 	Advice  []string
 	// NextAt is when something happens by itself, Next what.
 	Next   string
-	NextAt string
+	NextAt *string
 	// Act is the best thing to do: retry, webhook, or nothing.
 	Act string
 }
 
 // event is what the page shows of the event.
 type event struct {
-	Type       string
-	Timestamp  string
-	Source     string
-	ReceivedAt string
+	deliverylog.Event
+
 	ShipmentID string
 	Size       int
 	Body       string
@@ -69,16 +71,16 @@ const (
 
 func show(p *console.Page) error {
 	id := p.Param("deliveryId")
-	var d detail
+	var d deliveries.Detail
 	if err := p.API.Get(console.Path("v1", "deliveries", id), nil, &d); err != nil {
 		return err
 	}
-	p.CLI("deliveries explain " + d.ID)
-	var e explanation
-	unexplained := p.API.Try("/v1/explanations", url.Values{"deliveryId": {d.ID}}, &e)
+	p.CLI("deliveries explain " + id)
+	var e explanations.Explanation
+	unexplained := p.API.Try("/v1/explanations", url.Values{"deliveryId": {id}}, &e)
 	v := newView(p, d.EventID, d.WebhookID, &e, unexplained)
 	v.D = &d
-	v.Title = d.EventType
+	v.Title = string(d.EventType)
 	v.Event = readEvent(p, d.EventID)
 	if v.Webhook.URL == "" && len(d.Attempts) > 0 {
 		v.Webhook.URL = d.Attempts[len(d.Attempts)-1].URL
@@ -88,13 +90,13 @@ func show(p *console.Page) error {
 		v.Earlier = len(d.Attempts) - maxAttempts
 	}
 	v.Steps = v.timeline(&e, opened(p, &d))
-	return p.Show("delivery.html", "Delivery of "+d.EventType, v)
+	return p.Show("delivery.html", "Delivery of "+v.Title, v)
 }
 
 // pair answers for an event and a webhook: by the delivery between them, if there is one.
 func pair(p *console.Page) error {
 	eventID, webhookID := p.Param("eventId"), p.Param("webhookId")
-	var e explanation
+	var e explanations.Explanation
 	if err := p.API.Get("/v1/explanations", url.Values{"eventId": {eventID}, "webhookId": {webhookID}}, &e); err != nil {
 		return err
 	}
@@ -102,16 +104,16 @@ func pair(p *console.Page) error {
 		return p.Redirect(console.Path("console", "deliveries", e.Delivery.ID))
 	}
 	p.CLI("deliveries explain --event " + console.Shell(eventID) + " --webhook " + console.Shell(webhookID))
-	v := newView(p, eventID, webhookID, &e, nil)
+	v := newView(p, eventID, domain.WebhookID(webhookID), &e, nil)
 	v.Title = "No delivery"
 	if e.Event != nil {
-		v.Event = &event{Type: e.Event.Type, ReceivedAt: e.Event.ReceivedAt}
+		v.Event = &event{Event: deliverylog.Event{Type: e.Event.Type, ReceivedAt: e.Event.ReceivedAt}}
 	}
 	v.Steps = v.timeline(&e, nil)
 	return p.Show("delivery.html", "Why there is no delivery", v)
 }
 
-func newView(p *console.Page, eventID, webhookID string, e *explanation, unexplained *console.Problem) *deliveryView {
+func newView(p *console.Page, eventID string, webhookID domain.WebhookID, e *explanations.Explanation, unexplained *console.Problem) *deliveryView {
 	v := &deliveryView{
 		EventID: eventID, WebhookID: webhookID, MayRetry: p.May(domain.ScopeEventsWrite), Unexplained: unexplained,
 		HasPages: pages{p.Has("/console/shipments/{shipmentId}"), p.Has("/console/webhooks/{webhookId}")},
@@ -135,19 +137,11 @@ func readEvent(p *console.Page, id string) *event {
 	if p.API.Try(console.Path("v1", "events", id), nil, &raw) != nil {
 		return nil
 	}
-	var shown struct {
-		Type       string `json:"type"`
-		Timestamp  string `json:"timestamp"`
-		Source     string `json:"source"`
-		ReceivedAt string `json:"receivedAt"`
-		Data       struct {
-			ShipmentID string `json:"shipmentId"`
-		} `json:"data"`
-	}
-	if json.Unmarshal(raw, &shown) != nil {
+	e := &event{}
+	if json.Unmarshal(raw, &e.Event) != nil {
 		return nil
 	}
-	e := &event{Type: shown.Type, Timestamp: shown.Timestamp, Source: shown.Source, ReceivedAt: shown.ReceivedAt, ShipmentID: shown.Data.ShipmentID}
+	e.ShipmentID = e.Shipment()
 	if body, ok := deliverylog.Body(raw); ok {
 		e.Size = len(body)
 		e.Body, e.Cut = deliverylog.Cut(string(body))
@@ -158,20 +152,20 @@ func readEvent(p *console.Page, id string) *event {
 // next says what comes by itself, and when.
 func (v *deliveryView) next(p *console.Page) {
 	d := v.D
-	if d.Reason == domain.ReasonCircuitOpen && d.Status != domain.StatusFailed {
-		var h health
+	if web.Value(d.Reason) == domain.ReasonCircuitOpen && d.Status != domain.StatusFailed {
+		var h receivers.Health
 		if p.API.Try(console.Path("v1", "webhooks", v.WebhookID, "health"), nil, &h) == nil && h.Circuit.Open && h.Circuit.NextProbeAt != nil {
-			v.Verdict.Next, v.Verdict.NextAt = "The next probe of the receiver", *h.Circuit.NextProbeAt
+			v.Verdict.Next, v.Verdict.NextAt = "The next probe of the receiver", h.Circuit.NextProbeAt
 			return
 		}
 	}
 	if d.NextAttemptAt != nil && (d.Status == domain.StatusRetrying || d.Status == domain.StatusPending) {
-		v.Verdict.Next, v.Verdict.NextAt = "Attempt "+strconv.Itoa(d.AttemptCount+1), *d.NextAttemptAt
+		v.Verdict.Next, v.Verdict.NextAt = "Attempt "+strconv.Itoa(d.AttemptCount+1), d.NextAttemptAt
 	}
 }
 
 // tone colours a verdict.
-func tone(verdict string) string {
+func tone[V ~string](verdict V) string {
 	switch verdict {
 	case "delivered":
 		return "good"
@@ -186,7 +180,7 @@ func tone(verdict string) string {
 }
 
 // act is what is best done about a verdict.
-func act(verdict string) string {
+func act[V ~string](verdict V) string {
 	switch verdict {
 	case "retrying", "scheduleExhausted", "circuitOpen", "delivered", "jobCancelled":
 		return actRetry
@@ -197,7 +191,7 @@ func act(verdict string) string {
 }
 
 // verdictWords writes a verdict's name, which is one word of several, as several: "schedule exhausted".
-func verdictWords(name string) string {
+func verdictWords[V ~string](name V) string {
 	var b strings.Builder
 	for i, r := range name {
 		if r >= 'A' && r <= 'Z' {
@@ -212,18 +206,17 @@ func verdictWords(name string) string {
 }
 
 // opened is the attempt whose request and answer are shown: the one of the query, else the last.
-func opened(p *console.Page, d *detail) *open {
+func opened(p *console.Page, d *deliveries.Detail) *open {
 	if len(d.Attempts) == 0 {
 		return nil
 	}
 	i := len(d.Attempts) - 1
 	if n, err := strconv.Atoi(p.Query("attempt")); err == nil {
-		if found := slices.IndexFunc(d.Attempts, func(a attempt) bool { return a.Number == n }); found >= 0 {
+		if found := slices.IndexFunc(d.Attempts, func(a deliveries.Attempt) bool { return a.Number == n }); found >= 0 {
 			i = found
 		}
 	}
-	o := &open{attempt: d.Attempts[i]}
-	before := earlier(d.Attempts[:i])
+	o := &open{attempt: attempt{d.Attempts[i]}, HasBefore: i > 0}
 	switch with := p.Query("with"); {
 	case with == "success":
 		o.With = with
@@ -232,10 +225,10 @@ func opened(p *console.Page, d *detail) *open {
 		} else {
 			o.NoSuccess = true
 		}
-	case before != nil:
-		o.Diff = compare("attempt "+strconv.Itoa(before.Number), *before, o.attempt)
+	case o.HasBefore:
+		before := attempt{d.Attempts[i-1]}
+		o.Diff = compare("attempt "+strconv.Itoa(before.Number), before, o.attempt)
 	}
-	o.HasBefore = before != nil
 	return o
 }
 
@@ -249,29 +242,22 @@ type open struct {
 	NoSuccess bool
 }
 
-func earlier(list []attempt) *attempt {
-	if len(list) == 0 {
-		return nil
-	}
-	return &list[len(list)-1]
-}
-
 // lastSuccess returns the last attempt that succeeded: of this delivery, else of the webhook.
-func lastSuccess(p *console.Page, d *detail, before int) (*attempt, string) {
-	for i := len(d.Attempts) - 1; i >= 0; i-- {
-		if a := &d.Attempts[i]; i != before && a.good() {
-			return a, "attempt " + strconv.Itoa(a.Number) + ", which succeeded"
+func lastSuccess(p *console.Page, d *deliveries.Detail, before int) (*attempt, string) {
+	for i, kept := range slices.Backward(d.Attempts) {
+		if a := (attempt{kept}); i != before && a.good() {
+			return &a, "attempt " + strconv.Itoa(a.Number) + ", which succeeded"
 		}
 	}
 	var page deliverylog.Page
-	if p.API.Try("/v1/deliveries", url.Values{"webhookId": {d.WebhookID}, "status": {string(domain.StatusDelivered)}, "limit": {"1"}}, &page) != nil || len(page.Data) == 0 {
+	if p.API.Try("/v1/deliveries", url.Values{"webhookId": {string(d.WebhookID)}, "status": {string(domain.StatusDelivered)}, "limit": {"1"}}, &page) != nil || len(page.Data) == 0 {
 		return nil, ""
 	}
-	var other detail
+	var other deliveries.Detail
 	if p.API.Try(console.Path("v1", "deliveries", page.Data[0].ID), nil, &other) != nil || len(other.Attempts) == 0 {
 		return nil, ""
 	}
-	return &other.Attempts[len(other.Attempts)-1], "the webhook's last success, delivery " + other.ID
+	return &attempt{other.Attempts[len(other.Attempts)-1]}, "the webhook's last success, delivery " + string(other.ID)
 }
 
 // retry sends one delivery again.

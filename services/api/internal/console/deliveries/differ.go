@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"waybill.dev/services/api/internal/deliveries"
 )
 
 // difference is what two attempts differ in.
@@ -51,7 +53,7 @@ func (d *difference) row(name, before, now string) {
 	}
 }
 
-func (d *difference) fields(prefix string, before, now []header) {
+func (d *difference) fields(prefix string, before, now []deliveries.Header) {
 	var names []string
 	for _, h := range slices.Concat(before, now) {
 		name := strings.ToLower(h.Name)
@@ -65,7 +67,7 @@ func (d *difference) fields(prefix string, before, now []header) {
 }
 
 // text is all that a header says under a name.
-func text(fields []header, name string) string {
+func text(fields []deliveries.Header, name string) string {
 	var values []string
 	for _, h := range fields {
 		switch {
@@ -86,7 +88,7 @@ func orNone(text string) string {
 	return text
 }
 
-func span(ms float64) string { return fmt.Sprintf("%.0f ms", ms) }
+func span(ms int64) string { return fmt.Sprintf("%d ms", ms) }
 
 func lines(text string) []string {
 	if text == "" {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
 )
 
@@ -38,7 +39,7 @@ func hints(a attempt, timeoutSeconds float64, said bool) []string {
 			add("The receiver asks to wait: Retry-After %s. Of it, at most 24 h count.", after)
 		}
 	}
-	switch domain.Class(a.Class) {
+	switch a.Class {
 	case domain.ClassTimeout:
 		if timeoutSeconds > 0 {
 			add("No answer came within %v s. A receiver should answer first and work afterwards.", timeoutSeconds)
@@ -81,8 +82,8 @@ func skew(a attempt) string {
 	if err != nil {
 		return ""
 	}
-	ours, err := time.Parse(time.RFC3339, a.StartedAt)
-	if err != nil {
+	ours := web.Time(a.StartedAt)
+	if ours.IsZero() {
 		return ""
 	}
 	ours = ours.Add(time.Duration(a.DurationMs) * time.Millisecond)

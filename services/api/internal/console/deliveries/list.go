@@ -10,6 +10,7 @@ import (
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/deliverylog"
 	"waybill.dev/services/api/internal/console/words"
+	"waybill.dev/services/api/internal/deliveries"
 	"waybill.dev/shared/domain"
 )
 
@@ -43,7 +44,7 @@ type listView struct {
 }
 
 type row struct {
-	deliverylog.Delivery
+	deliveries.Delivery
 
 	Webhook string
 }
@@ -54,7 +55,7 @@ func list(p *console.Page) error {
 	}
 	query := asked(p)
 	v := listView{
-		Form: console.NewForm(typed(query)), Filtered: len(query) > 0, MayRetry: p.May(domain.ScopeEventsWrite),
+		Form: console.NewForm(deliverylog.Typed(query)), Filtered: len(query) > 0, MayRetry: p.May(domain.ScopeEventsWrite),
 		Jobs: p.Has(jobPath), Find: p.Has(findPath), Here: p.Request.URL.RequestURI(),
 		Types: typeOptions(), Classes: classOptions(), Reasons: reasonOptions(),
 		Tests: []console.Option{{Value: "", Label: "any"}, {Value: "true", Label: "tests only"}, {Value: "false", Label: "without tests"}},
@@ -94,31 +95,10 @@ func asked(p *console.Page) url.Values {
 	query := p.Pick(filters()...)
 	for _, name := range []string{"since", "until"} {
 		if query.Has(name) {
-			query.Set(name, instant(query.Get(name)))
+			query.Set(name, deliverylog.Instant(query.Get(name)))
 		}
 	}
 	return query
-}
-
-// instant makes RFC 3339 of what the browser's field for times says.
-func instant(text string) string {
-	for _, layout := range []string{"2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04", time.DateOnly} {
-		if t, err := time.Parse(layout, text); err == nil {
-			return t.Format(time.RFC3339)
-		}
-	}
-	return text
-}
-
-// typed returns the filters as the fields of the form have them.
-func typed(query url.Values) url.Values {
-	shown := without(query)
-	for _, name := range []string{"since", "until"} {
-		if t, err := time.Parse(time.RFC3339, query.Get(name)); err == nil {
-			shown.Set(name, t.UTC().Format("2006-01-02T15:04:05"))
-		}
-	}
-	return shown
 }
 
 func empty(query url.Values) console.State {
@@ -185,7 +165,7 @@ func typeOptions() []console.Option {
 func classOptions() []console.Option {
 	list := []console.Option{{Value: "", Label: "any"}}
 	for _, c := range domain.Classes() {
-		list = append(list, console.Option{Value: string(c), Label: words.Class(string(c))})
+		list = append(list, console.Option{Value: string(c), Label: words.Class(c)})
 	}
 	return list
 }

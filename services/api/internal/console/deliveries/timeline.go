@@ -7,7 +7,11 @@ import (
 	"strings"
 	"time"
 
+	"waybill.dev/services/api/internal/console/deliverylog"
 	"waybill.dev/services/api/internal/console/words"
+	"waybill.dev/services/api/internal/deliveries"
+	"waybill.dev/services/api/internal/explanations"
+	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
 )
 
@@ -15,8 +19,8 @@ import (
 type step struct {
 	Tone  string // good, bad, warn, busy or next
 	Title string
-	At    string // empty: no time is known
-	Soon  bool   // At is yet to come
+	At    *string // nil: no time is known
+	Soon  bool    // At is yet to come
 	Text  string
 	// Answer is what the receiver wrote, to another delivery.
 	Answer string
@@ -46,7 +50,7 @@ type bar struct {
 const scale = 1000.0
 
 // timeline returns the steps in the order of the way. Opened is the attempt that is shown whole.
-func (v *deliveryView) timeline(e *explanation, opened *open) []step {
+func (v *deliveryView) timeline(e *explanations.Explanation, opened *open) []step {
 	var steps []step
 	shown := false
 	for _, c := range e.Chain {
@@ -68,7 +72,7 @@ func (v *deliveryView) timeline(e *explanation, opened *open) []step {
 		return steps
 	}
 	if len(steps) == 0 {
-		steps = append(steps, v.accepted(check{Result: "passed"}))
+		steps = append(steps, v.accepted(explanations.Check{Result: "passed"}))
 	}
 	if !shown {
 		steps = append(steps, v.attempts(opened)...)
@@ -76,7 +80,7 @@ func (v *deliveryView) timeline(e *explanation, opened *open) []step {
 	return append(steps, v.end())
 }
 
-func (v *deliveryView) accepted(c check) step {
+func (v *deliveryView) accepted(c explanations.Check) step {
 	s := step{Tone: stepTone(c.Result), Title: "Accepted", Text: sentence(c.Detail)}
 	if v.Event == nil {
 		if v.D != nil {
@@ -84,8 +88,8 @@ func (v *deliveryView) accepted(c check) step {
 		}
 		return s
 	}
-	s.At = v.Event.ReceivedAt
-	parts := []string{v.Event.Type}
+	s.At = &v.Event.ReceivedAt
+	parts := []string{string(v.Event.Type)}
 	switch v.Event.Source {
 	case "rest":
 		parts = append(parts, "over HTTP")
@@ -106,7 +110,7 @@ func size(n int) string {
 	return strconv.FormatFloat(float64(n)/1024, 'f', 1, 64) + " KiB"
 }
 
-func stepTone(result string) string {
+func stepTone[R ~string](result R) string {
 	switch result {
 	case "passed":
 		return "good"
@@ -116,7 +120,7 @@ func stepTone(result string) string {
 	return "bad"
 }
 
-func stepTitle(c check) string {
+func stepTitle(c explanations.Check) string {
 	switch c.Check {
 	case "subscription":
 		return "Fan-out"
@@ -145,17 +149,17 @@ func (v *deliveryView) attempts(opened *open) []step {
 	list := v.D.Attempts[v.Earlier:]
 	longest := 1.0
 	for _, a := range list {
-		longest = max(longest, a.DurationMs, a.Phases.sum())
+		longest = max(longest, float64(a.DurationMs), sum(a.Phases))
 	}
 	steps := make([]step, len(list))
 	for i, a := range list {
-		one := &attemptStep{attempt: a, Bars: bars(a, longest)}
+		one := &attemptStep{attempt: attempt{a}, Bars: bars(a, longest)}
 		if opened != nil && opened.Number == a.Number {
 			// What the verdict says of the last attempt is not said again.
 			said := v.Unexplained == nil && i == len(list)-1
-			one.Opened, one.Hints = opened, hints(a, v.Webhook.TimeoutSeconds, said)
+			one.Opened, one.Hints = opened, hints(one.attempt, v.Webhook.TimeoutSeconds, said)
 		}
-		steps[i] = step{Tone: a.Tone(), Title: "Attempt " + strconv.Itoa(a.Number), At: a.StartedAt, Attempt: one}
+		steps[i] = step{Tone: one.Tone(), Title: "Attempt " + strconv.Itoa(a.Number), At: a.StartedAt, Attempt: one}
 		if i > 0 {
 			steps[i].Wait = v.waited(list[i-1], a)
 		}
@@ -168,14 +172,13 @@ func (v *deliveryView) attempts(opened *open) []step {
 const shortest = 30
 
 // waited says how long nothing was done between two attempts, and why.
-func (v *deliveryView) waited(before, now attempt) string {
-	from, err1 := time.Parse(time.RFC3339, before.StartedAt)
-	to, err2 := time.Parse(time.RFC3339, now.StartedAt)
-	if err1 != nil || err2 != nil {
+func (v *deliveryView) waited(before, now deliveries.Attempt) string {
+	from, to := web.Time(before.StartedAt), web.Time(now.StartedAt)
+	if from.IsZero() || to.IsZero() {
 		return ""
 	}
 	wait := to.Sub(from.Add(time.Duration(before.DurationMs) * time.Millisecond))
-	text := "Waited " + took(wait)
+	text := "Waited " + deliverylog.Took(wait)
 	if after := value(before.ResponseHeaders, "retry-after"); after != "" {
 		return text + ": the receiver asked for Retry-After " + after
 	}
@@ -183,7 +186,7 @@ func (v *deliveryView) waited(before, now attempt) string {
 		planned := v.Webhook.RetryScheduleSeconds[n-1]
 		// Up to 20 % of jitter, and a moment until it is sent.
 		if off := wait.Seconds() - planned; planned > 0 && math.Abs(off) <= planned*0.2+1 {
-			text = fmt.Sprintf("%s: step %d of the schedule, %s", text, n, took(time.Duration(planned*float64(time.Second))))
+			text = fmt.Sprintf("%s: step %d of the schedule, %s", text, n, deliverylog.Took(time.Duration(planned*float64(time.Second))))
 			if planned >= shortest {
 				text += fmt.Sprintf(" and %+.0f %% by chance", off/planned*100)
 			}
@@ -193,37 +196,15 @@ func (v *deliveryView) waited(before, now attempt) string {
 	return text
 }
 
-// took writes a duration: 1.2 s, 5 min 3 s, 2 h 1 min.
-func took(d time.Duration) string {
-	d = max(d, 0)
-	two := func(a time.Duration, first string, b time.Duration, second string) string {
-		text := strconv.Itoa(int(d/a)) + " " + first
-		if rest := int(d % a / b); rest > 0 {
-			text += " " + strconv.Itoa(rest) + " " + second
-		}
-		return text
-	}
-	switch {
-	case d >= 24*time.Hour:
-		return two(24*time.Hour, "d", time.Hour, "h")
-	case d >= time.Hour:
-		return two(time.Hour, "h", time.Minute, "min")
-	case d >= time.Minute:
-		return two(time.Minute, "min", time.Second, "s")
-	case d >= 10*time.Second:
-		return strconv.Itoa(int(d/time.Second)) + " s"
-	}
-	return strings.TrimSuffix(strconv.FormatFloat(d.Seconds(), 'f', 1, 64), ".0") + " s"
-}
-
 // bars are the phases of an attempt; of one whose phases are not known, the whole of it.
-func bars(a attempt, longest float64) []bar {
+func bars(a deliveries.Attempt, longest float64) []bar {
 	parts := []bar{
 		{Name: "DNS", Class: "p-dns", Ms: a.Phases.DNS}, {Name: "connect", Class: "p-connect", Ms: a.Phases.Connect}, {Name: "TLS", Class: "p-tls", Ms: a.Phases.TLS},
 		{Name: "first byte", Class: "p-first", Ms: a.Phases.FirstByte}, {Name: "body", Class: "p-body", Ms: a.Phases.Body},
 	}
-	if rest := a.DurationMs - a.Phases.sum(); a.Phases.sum() == 0 {
-		parts = []bar{{Name: "in all", Class: "p-first", Ms: a.DurationMs}}
+	whole := float64(a.DurationMs)
+	if rest := whole - sum(a.Phases); rest == whole {
+		parts = []bar{{Name: "in all", Class: "p-first", Ms: whole}}
 	} else if rest >= 1 {
 		parts = append(parts, bar{Name: "other", Class: "p-other", Ms: rest})
 	}
@@ -245,20 +226,20 @@ func number(v float64) string { return strconv.FormatFloat(v, 'f', 1, 64) }
 
 // end is the last step: what comes next, or how it ended.
 func (v *deliveryView) end() step {
-	d := v.D
+	d, reason := v.D, web.Value(v.D.Reason)
 	switch {
 	case d.Status == domain.StatusDelivered:
 		return step{Tone: "good", Title: "Delivered", At: d.UpdatedAt, Text: "The receiver took it. Nothing more is sent."}
 	case d.Status == domain.StatusFailed:
-		return step{Tone: "bad", Title: "The end: " + words.Reason(d.Reason), At: d.UpdatedAt, Text: "Nothing more is sent by itself. It stays in the log and can be sent again."}
-	case v.Verdict.NextAt != "":
+		return step{Tone: "bad", Title: "The end: " + words.Reason(reason), At: d.UpdatedAt, Text: "Nothing more is sent by itself. It stays in the log and can be sent again."}
+	case v.Verdict.NextAt != nil:
 		return step{Tone: "next", Title: v.Verdict.Next, At: v.Verdict.NextAt, Soon: true, Text: v.stage()}
 	case d.Status == domain.StatusHeld:
 		return step{Tone: "next", Title: "Held", Text: "It goes out by itself when the webhook is active again."}
-	case d.Reason == domain.ReasonCircuitOpen:
+	case reason == domain.ReasonCircuitOpen:
 		return step{Tone: "next", Title: "Waits for the circuit", Text: "It goes out when a probe of the receiver succeeds."}
-	case d.Reason != "":
-		return step{Tone: "next", Title: "Waits: " + words.Reason(d.Reason), Text: "It goes out by itself."}
+	case reason != "":
+		return step{Tone: "next", Title: "Waits: " + words.Reason(reason), Text: "It goes out by itself."}
 	}
 	return step{Tone: "next", Title: "Attempt " + strconv.Itoa(d.AttemptCount+1), Text: "In flight, or about to start."}
 }

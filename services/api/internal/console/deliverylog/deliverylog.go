@@ -5,51 +5,40 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"waybill.dev/services/api/internal/console"
-	"waybill.dev/services/api/internal/console/words"
+	"waybill.dev/services/api/internal/deliveries"
+	"waybill.dev/services/api/internal/web"
+	"waybill.dev/services/api/internal/webhooks"
 	"waybill.dev/shared/domain"
 )
 
-// Delivery is a delivery as the API lists it.
-type Delivery struct {
-	ID            string        `json:"id"`
-	WebhookID     string        `json:"webhookId"`
-	EventID       string        `json:"eventId"`
-	EventType     string        `json:"eventType"`
-	Status        domain.Status `json:"status"`
-	AttemptCount  int           `json:"attemptCount"`
-	NextAttemptAt *string       `json:"nextAttemptAt"`
-	Reason        string        `json:"reason"`
-	Class         string        `json:"class"`
-	StatusCode    int           `json:"statusCode"`
-	Test          bool          `json:"test"`
-	Sequence      int64         `json:"sequence"`
-	CreatedAt     string        `json:"createdAt"`
-	UpdatedAt     string        `json:"updatedAt"`
+// Event is an event as the API shows it.
+type Event struct {
+	ID         string           `json:"id"`
+	Type       domain.EventType `json:"type"`
+	Timestamp  string           `json:"timestamp"`
+	Source     string           `json:"source"`
+	ReceivedAt string           `json:"receivedAt"`
+	Data       jsontext.Value   `json:"data"`
 }
 
-// InFlight reports whether an attempt may be under way, so that the API would refuse a retry.
-func (d Delivery) InFlight() bool { return d.Status == domain.StatusPending }
-
-// Why says in a few words what a delivery waits for, or why it ended; empty: there is nothing
-// to say.
-func (d Delivery) Why() string { return words.Reason(d.Reason) }
+// Shipment is the id of the event's shipment.
+func (e Event) Shipment() string {
+	var data struct {
+		ShipmentID string `json:"shipmentId"`
+	}
+	_ = json.Unmarshal(e.Data, &data) // an alert has none
+	return data.ShipmentID
+}
 
 // Page is a page of deliveries.
-type Page struct {
-	Data       []Delivery `json:"data"`
-	NextCursor *string    `json:"nextCursor"`
-}
+type Page = web.CursorPage[deliveries.Delivery]
 
-// Webhook is what a list of webhooks tells of one.
-type Webhook struct {
-	ID     string   `json:"id"`
-	URL    string   `json:"url"`
-	Events []string `json:"events"`
-	Active bool     `json:"active"`
-}
+// Webhook is a webhook as lists of other things name it.
+type Webhook struct{ webhooks.Webhook }
 
 // Webhooks are those of the account, the first maxWebhooks of them, in the order of their
 // registration.
@@ -66,21 +55,21 @@ func ReadWebhooks(p *console.Page) (Webhooks, *console.Problem) {
 }
 
 // Of returns the webhook with an id; its URL is empty when it is not known.
-func (w Webhooks) Of(id string) Webhook {
+func (w Webhooks) Of(id domain.WebhookID) Webhook {
 	for _, one := range w {
 		if one.ID == id {
 			return one
 		}
 	}
-	return Webhook{ID: id}
+	return Webhook{webhooks.Webhook{ID: id}}
 }
 
 // Name is what a webhook is called in lists: its address without the scheme, or its id.
 func (w Webhook) Name() string {
-	if w.URL == "" {
-		return w.ID
+	if w.URL == nil {
+		return string(w.ID)
 	}
-	_, rest, _ := strings.Cut(w.URL, "://")
+	_, rest, _ := strings.Cut(*w.URL, "://")
 	return strings.TrimSuffix(rest, "/")
 }
 
@@ -89,8 +78,8 @@ func (w Webhooks) Options(chosen string) []console.Option {
 	list := []console.Option{{Value: "", Label: "any"}}
 	known := chosen == ""
 	for _, one := range w {
-		list = append(list, console.Option{Value: one.ID, Label: console.Visible(one.Name())})
-		known = known || one.ID == chosen
+		list = append(list, console.Option{Value: string(one.ID), Label: console.Visible(one.Name())})
+		known = known || string(one.ID) == chosen
 	}
 	if !known {
 		list = append(list, console.Option{Value: chosen, Label: console.Visible(chosen)})

@@ -9,6 +9,8 @@ import (
 
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/deliverylog"
+	"waybill.dev/services/api/internal/deliveries"
+	"waybill.dev/services/api/internal/explanations"
 	"waybill.dev/shared/domain"
 )
 
@@ -32,8 +34,8 @@ type eventView struct {
 // target is a webhook of the account, and what became of the event there.
 type target struct {
 	Webhook deliverylog.Webhook
-	D       *deliverylog.Delivery // nil: there is none
-	Why     string                // why there is none; empty: it was not asked
+	D       *deliveries.Delivery // nil: there is none
+	Why     string               // why there is none; empty: it was not asked
 	Verdict string
 	Path    string // where it is explained
 }
@@ -56,7 +58,7 @@ func show(p *console.Page) error {
 	var shown struct {
 		event
 
-		Deliveries []deliverylog.Delivery `json:"deliveries"`
+		Deliveries []deliveries.Delivery `json:"deliveries"`
 	}
 	if err := json.Unmarshal(raw, &shown); err != nil {
 		return err
@@ -74,24 +76,24 @@ func show(p *console.Page) error {
 	v.Unseen = unseen
 	v.fanOut(shown.Deliveries, hooks)
 	v.explain(p)
-	return p.Show("event.html", shown.Type, v)
+	return p.Show("event.html", string(shown.Type), v)
 }
 
 // fanOut lists every webhook: those with a delivery first, of these what went wrong first.
-func (v *eventView) fanOut(sent []deliverylog.Delivery, hooks deliverylog.Webhooks) {
+func (v *eventView) fanOut(sent []deliveries.Delivery, hooks deliverylog.Webhooks) {
 	worst := worstFirst()
 	sent = slices.Clone(sent)
-	slices.SortStableFunc(sent, func(a, b deliverylog.Delivery) int {
+	slices.SortStableFunc(sent, func(a, b deliveries.Delivery) int {
 		return cmp.Compare(slices.Index(worst, a.Status), slices.Index(worst, b.Status))
 	})
-	reached := make(map[string]bool, len(sent))
+	reached := make(map[domain.WebhookID]bool, len(sent))
 	for i, d := range sent {
 		reached[d.WebhookID] = true
 		v.Fanout = append(v.Fanout, target{Webhook: hooks.Of(d.WebhookID), D: &sent[i], Path: console.Path("console", "deliveries", d.ID)})
 	}
 	for _, w := range hooks {
 		if !reached[w.ID] {
-			v.Fanout = append(v.Fanout, target{Webhook: w, Path: console.Path("console", "events", v.Event.ID, "webhooks", w.ID)})
+			v.Fanout = append(v.Fanout, target{Webhook: w, Path: console.Path("console", "events", v.Event.ID, "webhooks", string(w.ID))})
 		}
 	}
 	if len(v.Fanout) > maxTargets {
@@ -109,13 +111,10 @@ func (v *eventView) explain(p *console.Page) {
 			continue
 		}
 		asked++
-		var e struct {
-			Verdict string `json:"verdict"`
-			Summary string `json:"summary"`
-		}
-		if p.API.Try("/v1/explanations", url.Values{"eventId": {v.Event.ID}, "webhookId": {t.Webhook.ID}}, &e) != nil {
+		var e explanations.Explanation
+		if p.API.Try("/v1/explanations", url.Values{"eventId": {v.Event.ID}, "webhookId": {string(t.Webhook.ID)}}, &e) != nil {
 			return
 		}
-		t.Why, t.Verdict = e.Summary, e.Verdict
+		t.Why, t.Verdict = e.Summary, string(e.Verdict)
 	}
 }

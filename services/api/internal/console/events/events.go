@@ -11,11 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/deliverylog"
+	"waybill.dev/services/api/internal/deliveries"
+	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
 )
 
@@ -50,25 +49,7 @@ func Module() console.Module {
 }
 
 // event is an event as the API shows it.
-type event struct {
-	ID         string         `json:"id"`
-	Type       string         `json:"type"`
-	Timestamp  string         `json:"timestamp"`
-	Source     string         `json:"source"`
-	ReceivedAt string         `json:"receivedAt"`
-	Data       jsontext.Value `json:"data"`
-}
-
-// Shipment is the id of the event's shipment.
-func (e event) Shipment() string {
-	var data struct {
-		ShipmentID string `json:"shipmentId"`
-	}
-	if json.Unmarshal(e.Data, &data) != nil {
-		return ""
-	}
-	return data.ShipmentID
-}
+type event struct{ deliverylog.Event }
 
 // Came says how the event came; empty: it is not known.
 func (e event) Came() string {
@@ -81,10 +62,7 @@ func (e event) Came() string {
 	return e.Source
 }
 
-type eventPage struct {
-	Data       []event `json:"data"`
-	NextCursor *string `json:"nextCursor"`
-}
+type eventPage = web.CursorPage[event]
 
 type listView struct {
 	Form       *console.Form
@@ -123,11 +101,11 @@ func list(p *console.Page) error {
 	query := p.Pick(filters()...)
 	for _, name := range []string{"since", "until"} {
 		if query.Has(name) {
-			query.Set(name, instant(query.Get(name)))
+			query.Set(name, deliverylog.Instant(query.Get(name)))
 		}
 	}
 	v := listView{
-		Form: console.NewForm(typed(query)), Filtered: len(query) > 0, Shipment: query.Get("shipmentId"),
+		Form: console.NewForm(deliverylog.Typed(query)), Filtered: len(query) > 0, Shipment: query.Get("shipmentId"),
 		MayPublish: p.May(domain.ScopeEventsWrite), Find: p.Has(findPath), Types: typeOptions("any"),
 		Sources: []console.Option{{Value: "", Label: "any"}, {Value: "rest", Label: "HTTP"}, {Value: "nats", Label: "bus"}, {Value: "waybill", Label: "alerts"}},
 	}
@@ -178,22 +156,22 @@ func (v *listView) count(p *console.Page, query url.Values) {
 	if v.Known = p.API.Try("/v1/deliveries", call, &page) == nil; !v.Known {
 		return
 	}
-	last := "" // what was accepted then, or before, was not counted whole
+	var last *string // what was accepted then, or before, was not counted whole
 	if page.NextCursor != nil && len(page.Data) > 0 {
 		last = page.Data[len(page.Data)-1].CreatedAt
 	}
-	of := map[string][]deliverylog.Delivery{}
+	of := map[string][]deliveries.Delivery{}
 	for _, d := range page.Data {
 		of[d.EventID] = append(of[d.EventID], d)
 	}
 	for i := range v.Rows {
 		v.Rows[i].Counts = counts(of[v.Rows[i].ID])
-		v.Rows[i].Some = last != "" && v.Rows[i].ReceivedAt <= last
+		v.Rows[i].Some = v.Rows[i].ReceivedAt <= web.Value(last)
 	}
 }
 
 // counts says how many deliveries have each status, the worst first.
-func counts(list []deliverylog.Delivery) []count {
+func counts(list []deliveries.Delivery) []count {
 	var all []count
 	for _, status := range worstFirst() {
 		n := 0
@@ -218,30 +196,6 @@ func empty(query url.Values) console.State {
 		return console.State{Icon: "filter", Title: "No event matches", Text: "Nothing that is kept fits this filter. What is older than the retention is no longer kept.", Link: listPath, LinkLabel: "Clear the filter"}
 	}
 	return console.State{Icon: "events", Title: "No events yet", Text: "Whoever knows what happens to shipments publishes it, over HTTP or on the bus.", Command: "waybill trigger shipment.delivered"}
-}
-
-// instant makes RFC 3339 of what the browser's field for times says, which is in UTC.
-func instant(text string) string {
-	for _, layout := range []string{"2006-01-02T15:04:05", "2006-01-02T15:04", time.DateOnly} {
-		if t, err := time.Parse(layout, text); err == nil {
-			return t.Format(time.RFC3339)
-		}
-	}
-	return text
-}
-
-// typed returns the filters as the fields of the form have them.
-func typed(query url.Values) url.Values {
-	shown := url.Values{}
-	for name := range query {
-		shown.Set(name, query.Get(name))
-	}
-	for _, name := range []string{"since", "until"} {
-		if t, err := time.Parse(time.RFC3339, query.Get(name)); err == nil {
-			shown.Set(name, t.UTC().Format("2006-01-02T15:04:05"))
-		}
-	}
-	return shown
 }
 
 func typeOptions(none string) []console.Option {

@@ -30,7 +30,7 @@ func compose(p *console.Page) error {
 	if from := p.Query("from"); from != "" {
 		var e event
 		if p.API.Try(console.Path("v1", "events", from), nil, &e) == nil {
-			values = url.Values{"type": {e.Type}, "data": {indented(e.Data)}}
+			values = url.Values{"type": {string(e.Type)}, "data": {indented(e.Data)}}
 		}
 	}
 	return p.Show("publish.html", "Publish an event", newPublishView(console.NewForm(values)))

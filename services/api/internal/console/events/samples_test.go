@@ -10,6 +10,8 @@ import (
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/consoletest"
 	"waybill.dev/services/api/internal/console/deliverylog"
+	"waybill.dev/services/api/internal/deliveries"
+	"waybill.dev/services/api/internal/webhooks"
 )
 
 func TestTemplates(t *testing.T) {
@@ -21,12 +23,12 @@ func TestTemplates(t *testing.T) {
 func samples() map[string][]any {
 	const hostile = "<script>alert(1)</script>\u202e\x07"
 	next := "2026-11-18T15:12:11.000Z"
-	e := event{ID: "evt_1", Type: "shipment.created", Timestamp: "2026-11-18T15:02:11Z", Source: "nats", ReceivedAt: "2026-11-18T15:02:11.100Z", Data: jsontext.Value(`{"shipmentId":"شحنة <b>"}`)}
-	later := event{ID: "evt_2", Type: hostile, Timestamp: hostile, ReceivedAt: "2026-11-18T15:03:11.100Z", Data: jsontext.Value(`[]`)}
-	hooks := deliverylog.Webhooks{{ID: "w1", URL: "https://x.example/" + hostile}, {ID: "w2", URL: "https://y.example/"}}
-	sent := []deliverylog.Delivery{
-		{ID: "d2", EventID: "evt_2", WebhookID: "w1", EventType: hostile, Status: "delivered", StatusCode: 200, AttemptCount: 1, CreatedAt: later.ReceivedAt, UpdatedAt: later.ReceivedAt},
-		{ID: "d1", EventID: "evt_1", WebhookID: "w1", EventType: "shipment.created", Status: "retrying", Class: "timeout", NextAttemptAt: &next, AttemptCount: 2, CreatedAt: e.ReceivedAt, UpdatedAt: next},
+	e := event{deliverylog.Event{ID: "evt_1", Type: "shipment.created", Timestamp: "2026-11-18T15:02:11Z", Source: "nats", ReceivedAt: "2026-11-18T15:02:11.100Z", Data: jsontext.Value(`{"shipmentId":"شحنة <b>"}`)}}
+	later := event{deliverylog.Event{ID: "evt_2", Type: hostile, Timestamp: hostile, ReceivedAt: "2026-11-18T15:03:11.100Z", Data: jsontext.Value(`[]`)}}
+	hooks := deliverylog.Webhooks{{Webhook: webhooks.Webhook{ID: "w1", URL: new("https://x.example/" + hostile)}}, {Webhook: webhooks.Webhook{ID: "w2", URL: new("https://y.example/")}}}
+	sent := []deliveries.Delivery{
+		{ID: "d2", EventID: "evt_2", WebhookID: "w1", EventType: hostile, Status: "delivered", StatusCode: 200, AttemptCount: 1, CreatedAt: &later.ReceivedAt, UpdatedAt: &later.ReceivedAt},
+		{ID: "d1", EventID: "evt_1", WebhookID: "w1", EventType: "shipment.created", Status: "retrying", Class: "timeout", NextAttemptAt: &next, AttemptCount: 2, CreatedAt: &e.ReceivedAt, UpdatedAt: &next},
 	}
 	wrong := &console.Form{Values: url.Values{"data": {indented(jsontext.Value(`{"a":"<script>\u202e"}`))}}, Problem: &console.Problem{Status: http.StatusBadRequest, Title: "Invalid", Faults: []console.Fault{{Pointer: "/data/shipmentId", Detail: hostile}, {Detail: hostile}}}}
 	rows := []row{{e, counts(sent), false}, {later, nil, true}}

@@ -9,6 +9,8 @@ import (
 
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/deliverylog"
+	"waybill.dev/services/api/internal/deliveries"
+	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
 )
 
@@ -35,10 +37,10 @@ type lane struct {
 
 // arrival is a delivery of the lane.
 type arrival struct {
-	deliverylog.Delivery
+	deliveries.Delivery
 
 	// Overtaken is the type of a later event that arrived before this one; empty: none did.
-	Overtaken string
+	Overtaken domain.EventType
 	Mark      mark
 }
 
@@ -72,10 +74,10 @@ func shipment(p *console.Page) error {
 }
 
 // span finds the ends of the axis.
-func (v *shipmentView) span(sent []deliverylog.Delivery) {
-	note := func(text string) {
-		t, err := time.Parse(time.RFC3339, text)
-		if err != nil {
+func (v *shipmentView) span(sent []deliveries.Delivery) {
+	note := func(stamp *string) {
+		t := web.Time(stamp)
+		if t.IsZero() {
 			return
 		}
 		if v.Begin.IsZero() || t.Before(v.Begin) {
@@ -86,30 +88,30 @@ func (v *shipmentView) span(sent []deliverylog.Delivery) {
 		}
 	}
 	for _, e := range v.Events {
-		note(e.ReceivedAt)
+		note(&e.ReceivedAt)
 	}
 	for _, d := range sent {
 		note(d.UpdatedAt)
 	}
 	for _, e := range v.Events {
-		v.Ticks = append(v.Ticks, mark{To: v.at(e.ReceivedAt), Title: console.Visible(e.Type) + " accepted " + e.ReceivedAt})
+		v.Ticks = append(v.Ticks, mark{To: v.at(&e.ReceivedAt), Title: console.Visible(e.Type) + " accepted " + e.ReceivedAt})
 	}
 }
 
 // at returns the place of a time on the axis, in percent.
-func (v *shipmentView) at(text string) string {
-	t, err := time.Parse(time.RFC3339, text)
+func (v *shipmentView) at(stamp *string) string {
+	t := web.Time(stamp)
 	whole := v.End.Sub(v.Begin)
-	if err != nil || whole <= 0 {
+	if t.IsZero() || whole <= 0 {
 		return "1%"
 	}
 	return strconv.FormatFloat(1+98*float64(t.Sub(v.Begin))/float64(whole), 'f', 2, 64) + "%"
 }
 
 // lanes sorts deliveries by webhook, and finds those that arrived out of order.
-func (v *shipmentView) lanes(sent []deliverylog.Delivery, hooks deliverylog.Webhooks) {
-	of := map[string][]deliverylog.Delivery{}
-	var order []string
+func (v *shipmentView) lanes(sent []deliveries.Delivery, hooks deliverylog.Webhooks) {
+	of := map[domain.WebhookID][]deliveries.Delivery{}
+	var order []domain.WebhookID
 	for _, d := range slices.Backward(sent) {
 		if of[d.WebhookID] == nil {
 			order = append(order, d.WebhookID)
@@ -118,11 +120,11 @@ func (v *shipmentView) lanes(sent []deliverylog.Delivery, hooks deliverylog.Webh
 	}
 	v.More = v.More || len(order) > maxLanes
 	for _, id := range order[:min(len(order), maxLanes)] {
-		l := lane{Webhook: hooks.Of(id), Again: againPath + "?" + url.Values{"shipmentId": {v.ID}, "webhookId": {id}, "status": {"all"}}.Encode()}
+		l := lane{Webhook: hooks.Of(id), Again: againPath + "?" + url.Values{"shipmentId": {v.ID}, "webhookId": {string(id)}, "status": {"all"}}.Encode()}
 		list := of[id]
-		slices.SortStableFunc(list, func(a, b deliverylog.Delivery) int { return cmp.Compare(a.CreatedAt, b.CreatedAt) })
+		slices.SortStableFunc(list, func(a, b deliveries.Delivery) int { return cmp.Compare(web.Value(a.CreatedAt), web.Value(b.CreatedAt)) })
 		for i, d := range list {
-			a := arrival{Delivery: d, Overtaken: overtaken(list, i), Mark: mark{v.at(d.CreatedAt), v.at(d.UpdatedAt), console.Visible(d.EventType) + " " + string(d.Status) + " " + d.UpdatedAt}}
+			a := arrival{Delivery: d, Overtaken: overtaken(list, i), Mark: mark{v.at(d.CreatedAt), v.at(d.UpdatedAt), console.Visible(d.EventType) + " " + string(d.Status) + " " + web.Value(d.UpdatedAt)}}
 			if a.Overtaken != "" {
 				l.Late++
 			}
@@ -133,9 +135,9 @@ func (v *shipmentView) lanes(sent []deliverylog.Delivery, hooks deliverylog.Webh
 }
 
 // overtaken returns the type of an event that came after the i-th and arrived before it.
-func overtaken(list []deliverylog.Delivery, i int) string {
+func overtaken(list []deliveries.Delivery, i int) domain.EventType {
 	for _, later := range list[i+1:] {
-		if later.Status == domain.StatusDelivered && (list[i].Status != domain.StatusDelivered || later.UpdatedAt < list[i].UpdatedAt) {
+		if later.Status == domain.StatusDelivered && (list[i].Status != domain.StatusDelivered || web.Value(later.UpdatedAt) < web.Value(list[i].UpdatedAt)) {
 			return later.EventType
 		}
 	}

@@ -3,6 +3,7 @@
 package home
 
 import (
+	"cmp"
 	"embed"
 	"io/fs"
 	"net/http"
@@ -15,7 +16,12 @@ import (
 
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/deliverylog"
+	"waybill.dev/services/api/internal/deliveries"
+	"waybill.dev/services/api/internal/expiring"
+	"waybill.dev/services/api/internal/insight"
+	"waybill.dev/services/api/internal/receivers"
 	"waybill.dev/services/api/internal/sample"
+	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
 )
 
@@ -36,48 +42,20 @@ func Module() console.Module {
 	}
 }
 
-// row is a step of the statistics.
-type row struct {
-	Start      time.Time `json:"start"`
-	WebhookID  string    `json:"webhookId"`
-	Class      string    `json:"class"`
-	Events     int       `json:"events"`
-	Deliveries int       `json:"deliveries"`
-	Attempts   int       `json:"attempts"`
-	Succeeded  int       `json:"succeeded"`
-	Failed     int       `json:"failed"`
-	Latency    latency   `json:"latencyMs"`
-}
-
-type latency struct {
-	P50 *float64 `json:"p50"`
-	P95 *float64 `json:"p95"`
-	P99 *float64 `json:"p99"`
-}
-
-type statistics struct {
-	Data []row `json:"data"`
-}
-
-type webhook struct {
-	ID     string `json:"id"`
-	URL    string `json:"url"`
-	Active bool   `json:"active"`
-}
-
 // trouble is a webhook that fails.
 type trouble struct {
-	ID, URL          string
-	Failed, Attempts int
+	ID               domain.WebhookID
+	Name             string
+	Failed, Attempts int64
 	Share            float64
 	Line             console.Line
 }
 
 // figures are those of the last 24 hours.
 type figures struct {
-	Events, Attempts, Succeeded, Failed int
-	Rate                                *float64 // of attempts; nil: there were none
-	Latency                             latency  // of the last hour with attempts
+	Events, Attempts, Succeeded, Failed int64
+	Rate                                *float64           // of attempts; nil: there were none
+	Latency                             *receivers.Latency // of the last hour with attempts
 }
 
 type view struct {
@@ -86,11 +64,11 @@ type view struct {
 	Bars       console.Bars
 	NoFigures  *console.Problem // why there are none
 	Troubles   []trouble
-	Failed     []deliverylog.Delivery
+	Failed     []deliveries.Delivery
 	NoFailed   *console.Problem
-	Ends       int       // how many things end within 14 days
-	FirstEnd   time.Time // of them
-	First      bool      // nothing was delivered yet
+	Ends       int     // how many things end within 14 days
+	FirstEnd   *string // of them
+	First      bool    // nothing was delivered yet
 	HasWebhook bool
 	HasEvent   bool
 	MayPublish bool
@@ -100,11 +78,8 @@ type view struct {
 	Deliveries, NewWebhook, Events bool
 }
 
-const (
-	day = 24 * time.Hour
-	// few is how many of a list are shown here.
-	few = 5
-)
+// few is how many of a list are shown here.
+const few = 5
 
 func show(p *console.Page) error {
 	v := view{
@@ -114,24 +89,23 @@ func show(p *console.Page) error {
 	for _, t := range domain.EventTypes() {
 		v.Types = append(v.Types, console.Option{Value: string(t), Label: string(t)})
 	}
-	var hours statistics
+	var hours insight.Statistics
 	if v.NoFigures = p.API.Try("/v1/statistics", url.Values{"step": {"hour"}}, &hours); v.NoFigures == nil {
 		v.Figures, v.Bars = reckon(hours.Data, p.Now())
 		p.CLI("statistics --step hour")
 	}
-	var webhooks []webhook
-	known := p.API.Try("/v1/webhooks", url.Values{"limit": {"1000"}}, &webhooks) == nil
+	hooks, unknown := deliverylog.ReadWebhooks(p)
 	if v.Figures.Failed > 0 {
-		var each statistics
+		var each insight.Statistics
 		if p.API.Try("/v1/statistics", url.Values{"step": {"hour"}, "by": {"webhook"}}, &each) == nil {
-			v.Troubles = troubles(each.Data, webhooks, p.Now())
+			v.Troubles = troubles(each.Data, hooks, p.Now())
 		}
 	}
 	var failed deliverylog.Page
 	if v.NoFailed = p.API.Try("/v1/deliveries", url.Values{"status": {"failed"}, "limit": {"5"}}, &failed); v.NoFailed == nil {
 		v.Failed = failed.Data
 	}
-	v.HasWebhook = known && len(webhooks) > 0
+	v.HasWebhook = unknown == nil && len(hooks) > 0
 	v.ends(p)
 	v.first(p)
 	return p.Show("home.html", "Home", v)
@@ -139,11 +113,7 @@ func show(p *console.Page) error {
 
 // ends finds out what ends soon. Where that can't be told, the page of problems says why.
 func (v *view) ends(p *console.Page) {
-	var soon struct {
-		Data []struct {
-			ExpiresAt time.Time `json:"expiresAt"`
-		} `json:"data"`
-	}
+	var soon expiring.List[expiring.Ending]
 	if p.Has("/console/problems") && p.API.Try("/v1/expiring", nil, &soon) == nil && len(soon.Data) > 0 {
 		v.Ends, v.FirstEnd = len(soon.Data), soon.Data[0].ExpiresAt
 	}
@@ -162,77 +132,55 @@ func (v *view) first(p *console.Page) {
 	if v.First = len(delivered.Data) == 0; !v.First {
 		return
 	}
-	var events struct {
-		Data []jsontext.Value `json:"data"`
-	}
+	var events web.CursorPage[jsontext.Value]
 	v.HasEvent = p.API.Try("/v1/events", url.Values{"limit": {"1"}}, &events) == nil && len(events.Data) > 0
 }
 
 // reckon sums up the last 24 hours, and fills in the hours in which there was nothing.
-func reckon(rows []row, now time.Time) (figures, console.Bars) {
+func reckon(rows []insight.Row, now time.Time) (figures, console.Bars) {
 	var f figures
-	bars := console.Bars{Label: "Attempts an hour, the last 24 hours", Good: "succeeded", Bad: "failed"}
-	first := now.UTC().Truncate(time.Hour).Add(-day + time.Hour)
-	bars.Points = make([]console.Point, int(day/time.Hour))
-	for i := range bars.Points {
-		bars.Points[i].Start = first.Add(time.Duration(i) * time.Hour)
-	}
-	latest := time.Time{}
-	for _, r := range rows {
-		f.Events += r.Events
+	latest := ""
+	for i := range rows {
+		r := &rows[i]
+		f.Events += web.Value(r.Events)
 		f.Attempts += r.Attempts
 		f.Succeeded += r.Succeeded
 		f.Failed += r.Failed
-		if r.Attempts > 0 && r.Start.After(latest) {
-			latest, f.Latency = r.Start, r.Latency
-		}
-		if i := int(r.Start.Sub(first) / time.Hour); !r.Start.Before(first) && i < len(bars.Points) {
-			bars.Points[i].Good += r.Succeeded
-			bars.Points[i].Bad += r.Failed
+		if start := web.Value(r.Start); r.Attempts > 0 && start > latest {
+			latest, f.Latency = start, r.LatencyMs
 		}
 	}
 	if f.Attempts > 0 {
 		rate := float64(f.Succeeded) / float64(f.Attempts)
 		f.Rate = &rate
 	}
-	return f, bars
+	return f, deliverylog.Bars(rows, now)
 }
 
 // troubles returns the webhooks that failed most.
-func troubles(rows []row, webhooks []webhook, now time.Time) []trouble {
-	first := now.UTC().Truncate(time.Hour).Add(-day + time.Hour)
-	found := map[string]*trouble{}
-	for _, r := range rows {
+func troubles(rows []insight.Row, hooks deliverylog.Webhooks, now time.Time) []trouble {
+	found := map[domain.WebhookID]*trouble{}
+	for i := range rows {
+		r := &rows[i]
 		t := found[r.WebhookID]
 		if t == nil {
-			t = &trouble{ID: r.WebhookID, URL: r.WebhookID, Line: console.Line{Label: "Failed attempts an hour, the last 24 hours", Values: make([]float64, int(day/time.Hour))}}
+			t = &trouble{ID: r.WebhookID, Name: hooks.Of(r.WebhookID).Name(), Line: console.Line{Label: "Failed attempts an hour, the last 24 hours", Values: make([]float64, deliverylog.Hours)}}
 			found[r.WebhookID] = t
 		}
 		t.Failed += r.Failed
 		t.Attempts += r.Attempts
-		if i := int(r.Start.Sub(first) / time.Hour); !r.Start.Before(first) && i < len(t.Line.Values) {
-			t.Line.Values[i] += float64(r.Failed)
+		if hour, ok := deliverylog.Hour(r, now); ok {
+			t.Line.Values[hour] += float64(r.Failed)
 		}
 	}
 	var list []trouble
 	for _, t := range found {
-		if t.Failed == 0 {
-			continue
+		if t.Failed > 0 {
+			t.Share = float64(t.Failed) / float64(max(1, t.Attempts))
+			list = append(list, *t)
 		}
-		t.Share = float64(t.Failed) / float64(max(1, t.Attempts))
-		for _, w := range webhooks {
-			if w.ID == t.ID {
-				t.URL = w.URL
-			}
-		}
-		list = append(list, *t)
 	}
-	slices.SortFunc(list, func(a, b trouble) int {
-		if a.Failed != b.Failed {
-			return b.Failed - a.Failed
-		}
-		return strings.Compare(a.ID, b.ID)
-	})
+	slices.SortFunc(list, func(a, b trouble) int { return cmp.Or(cmp.Compare(b.Failed, a.Failed), cmp.Compare(a.ID, b.ID)) })
 	return list[:min(few, len(list))]
 }
 
@@ -277,9 +225,7 @@ func find(p *console.Page) error {
 		}
 	}
 	if text != "" && p.Has("/console/shipments/{shipmentId}") {
-		var of struct {
-			Data []struct{} `json:"data"`
-		}
+		var of web.CursorPage[jsontext.Value]
 		if p.API.Try("/v1/events", url.Values{"shipmentId": {text}, "limit": {"1"}}, &of) == nil && len(of.Data) > 0 {
 			return p.Redirect(console.Path("console", "shipments", text))
 		}

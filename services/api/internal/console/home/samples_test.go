@@ -8,6 +8,11 @@ import (
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/consoletest"
 	"waybill.dev/services/api/internal/console/deliverylog"
+	"waybill.dev/services/api/internal/deliveries"
+	"waybill.dev/services/api/internal/insight"
+	"waybill.dev/services/api/internal/receivers"
+	"waybill.dev/services/api/internal/web"
+	"waybill.dev/services/api/internal/webhooks"
 )
 
 func TestTemplates(t *testing.T) {
@@ -18,18 +23,18 @@ func TestTemplates(t *testing.T) {
 // samples are data to try the templates with.
 func samples() map[string][]any {
 	now := time.Date(2026, time.November, 18, 15, 2, 11, 0, time.UTC)
-	p50, p95, p99 := 12.0, 80.5, 1400.0
-	rows := []row{
-		{Start: now.Truncate(time.Hour), Events: 120, Attempts: 240, Succeeded: 200, Failed: 40, Latency: latency{&p50, &p95, &p99}, WebhookID: "wh_1"},
-		{Start: now.Truncate(time.Hour).Add(-5 * time.Hour), Attempts: 10, Succeeded: 10, WebhookID: "wh_2"},
+	hour := now.Truncate(time.Hour)
+	rows := []insight.Row{
+		{Start: web.Stamp(hour), Events: new(int64(120)), Attempts: 240, Succeeded: 200, Failed: 40, LatencyMs: &receivers.Latency{P50: 12, P95: 80.5, P99: 1400}, WebhookID: "wh_1"},
+		{Start: web.Stamp(hour.Add(-5 * time.Hour)), Attempts: 10, Succeeded: 10, WebhookID: "wh_2"},
 	}
 	f, bars := reckon(rows, now)
 	_, none := reckon(nil, now)
 	missing := &console.Problem{Status: http.StatusNotFound, Title: "Not found", NoOperation: true}
 	full := view{
-		Account: "default", Figures: f, Bars: bars, Troubles: troubles(rows, []webhook{{ID: "wh_1", URL: "https://x.example/<script>\u202e"}}, now),
-		Ends: 2, FirstEnd: now.Add(day),
-		Failed:  []deliverylog.Delivery{{ID: "dlv_1", EventID: "evt_1", EventType: "shipment.delivered", WebhookID: "wh_1", Status: "failed", Reason: "scheduleExhausted", UpdatedAt: "2026-11-18T15:02:11.000Z"}},
+		Account: "default", Figures: f, Bars: bars, Troubles: troubles(rows, deliverylog.Webhooks{{Webhook: webhooks.Webhook{ID: "wh_1", URL: new("https://x.example/<script>\u202e")}}}, now),
+		Ends: 2, FirstEnd: web.Stamp(now),
+		Failed:  []deliveries.Delivery{{ID: "dlv_1", EventID: "evt_1", EventType: "shipment.delivered", WebhookID: "wh_1", Status: "failed", Reason: new("scheduleExhausted"), UpdatedAt: web.Stamp(now)}},
 		MayMake: true, MayPublish: true, Types: []console.Option{{Value: "shipment.created", Label: "shipment.created"}}, Deliveries: true, NewWebhook: true, Events: true,
 	}
 	first := view{Account: "default", Bars: none, First: true, MayPublish: true, MayMake: true, NewWebhook: true}

@@ -12,11 +12,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/deliverylog"
-	"waybill.dev/services/api/internal/console/words"
+	"waybill.dev/services/api/internal/jobs"
+	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
 )
 
@@ -28,7 +30,6 @@ const (
 	onePath   = listPath + "/{jobId}"
 	againPath = "/console/deliveries/send-again"
 	pageSize  = "50"
-	running   = "running"
 )
 
 // Module returns the pages.
@@ -47,21 +48,10 @@ func Module() console.Module {
 }
 
 // job is a job as the API shows it.
-type job struct {
-	ID        string                    `json:"id"`
-	Kind      string                    `json:"kind"`
-	Status    string                    `json:"status"`
-	Filter    map[string]jsontext.Value `json:"filter"`
-	Matched   int                       `json:"matched"`
-	Sent      int                       `json:"sent"`
-	Delivered int                       `json:"delivered"`
-	Failed    int                       `json:"failed"`
-	CreatedAt string                    `json:"createdAt"`
-	CreatedBy string                    `json:"createdBy"`
-}
+type job struct{ jobs.Job }
 
 // Running reports whether it still sends, or waits for attempts.
-func (j job) Running() bool { return j.Status == running }
+func (j job) Running() bool { return j.Status == domain.JobRunning }
 
 // Ended is how many attempts have ended.
 func (j job) Ended() int { return j.Delivered + j.Failed }
@@ -69,34 +59,33 @@ func (j job) Ended() int { return j.Delivered + j.Failed }
 // Waiting is how many were asked for and have had no attempt yet.
 func (j job) Waiting() int { return max(0, j.Sent-j.Ended()) }
 
-// filter returns a member of the job's filter as text; empty: it is not there.
-func (j job) filter(name string) string {
-	raw := j.Filter[name]
-	if raw.Kind() == '"' {
-		text, err := jsontext.AppendUnquote(nil, raw)
-		if err != nil {
-			return ""
+// filter is what the job takes, as the filters of a list say it.
+func (j job) filter() url.Values {
+	var members map[string]jsontext.Value
+	_ = json.Unmarshal(j.Filter, &members) // the API has written it
+	query := url.Values{}
+	for name, value := range members {
+		text := value.String()
+		if value.Kind() == '"' {
+			unquoted, _ := jsontext.AppendUnquote(nil, value)
+			text = string(unquoted)
 		}
-		return string(text)
+		if text != "" && value.Kind() != 'n' {
+			query.Set(name, text)
+		}
 	}
-	if raw.Kind() == 'n' {
-		return ""
-	}
-	return string(raw)
+	return query
 }
 
 // Which says which deliveries it takes.
-func (j job) Which() string { return cmp.Or(j.filter("status"), "undelivered") }
+func (j job) Which() string { return cmp.Or(j.filter().Get("status"), "undelivered") }
 
 func list(p *console.Page) error {
 	query := url.Values{"limit": {pageSize}}
 	if cursor := p.Query("cursor"); cursor != "" {
 		query.Set("cursor", cursor)
 	}
-	var page struct {
-		Data       []job   `json:"data"`
-		NextCursor *string `json:"nextCursor"`
-	}
+	var page web.CursorPage[job]
 	if err := p.API.Get("/v1/jobs", query, &page); err != nil {
 		return err
 	}
@@ -123,32 +112,10 @@ type row struct {
 // summary says in a line what a job sends.
 func summary(j job, hooks deliverylog.Webhooks) string {
 	parts := []string{j.Which()}
-	for _, f := range facts(j, hooks) {
+	for _, f := range deliverylog.Describe(j.filter().Get, hooks) {
 		parts = append(parts, strings.ToLower(f.Name[:1])+f.Name[1:]+" "+f.Value)
 	}
 	return strings.Join(parts, ", ")
-}
-
-// facts says a job's filter, but for the status.
-func facts(j job, hooks deliverylog.Webhooks) []console.Fact {
-	var list []console.Fact
-	known := []struct{ name, label string }{
-		{"webhookId", "To webhook"}, {"eventType", "Of type"}, {"shipmentId", "Of shipment"}, {"eventId", "Of event"}, {"reason", "With reason"},
-		{"class", "Last attempt"}, {"statusCode", "Last status"}, {"test", "Tests"}, {"since", "Accepted since"}, {"until", "Accepted before"},
-	}
-	for _, f := range known {
-		value := j.filter(f.name)
-		switch {
-		case value == "":
-			continue
-		case f.name == "webhookId":
-			value = hooks.Of(value).Name()
-		case f.name == "reason":
-			value = words.Reason(value)
-		}
-		list = append(list, console.Fact{Name: f.label, Value: value})
-	}
-	return list
 }
 
 type jobView struct {
@@ -167,13 +134,9 @@ func show(p *console.Page) error {
 	}
 	p.CLI("jobs get " + j.ID)
 	hooks, _ := deliverylog.ReadWebhooks(p)
-	v := jobView{Job: j, Facts: facts(j, hooks), MaySend: p.May(domain.ScopeEventsWrite), Left: left(j, p.Now())}
-	query := url.Values{}
-	for name := range j.Filter {
-		if value := j.filter(name); value != "" && name != "dryRun" {
-			query.Set(name, value)
-		}
-	}
+	v := jobView{Job: j, Facts: deliverylog.Describe(j.filter().Get, hooks), MaySend: p.May(domain.ScopeEventsWrite), Left: left(j, p.Now())}
+	query := j.filter()
+	query.Del("dryRun")
 	query.Set("status", "undelivered")
 	v.Failed = againPath + "?" + query.Encode()
 	query.Del("status")
@@ -192,12 +155,11 @@ func read(p *console.Page) (job, error) {
 
 // left says about how long a job still takes, going by how long it has taken so far.
 func left(j job, now time.Time) string {
-	began, err := time.Parse(time.RFC3339, j.CreatedAt)
 	ended := j.Ended()
-	if err != nil || !j.Running() || ended == 0 || ended >= j.Matched {
+	if !j.Running() || ended == 0 || ended >= j.Matched {
 		return ""
 	}
-	rest := time.Duration(float64(now.Sub(began)) / float64(ended) * float64(j.Matched-ended))
+	rest := time.Duration(float64(now.Sub(web.Time(j.CreatedAt))) / float64(ended) * float64(j.Matched-ended))
 	switch {
 	case rest < time.Minute:
 		return "under a minute"

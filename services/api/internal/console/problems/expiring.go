@@ -6,33 +6,21 @@ import (
 	"time"
 
 	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/expiring"
+	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
 )
 
-// ending is something that ends soon, as the API tells of it.
+// ending is something that ends soon.
 type ending struct {
-	Kind         domain.ExpiryKind `json:"kind"`
-	ExpiresAt    time.Time         `json:"expiresAt"`
-	WebhookID    string            `json:"webhookId"`
-	URL          string            `json:"url"`
-	BucketName   string            `json:"bucketName"`
-	ConsumerName string            `json:"consumerName"`
-	SigningKeyID string            `json:"signingKeyId"`
-	KeyID        string            `json:"keyId"`
-	Hostname     string            `json:"hostname"`
-	CA           string            `json:"caCertificateId"`
-	CAName       string            `json:"caCertificateName"`
-	Advice       string            `json:"advice"`
+	expiring.Ending
 
 	Left string `json:"-"` // until its end
 	Over bool   `json:"-"`
 }
 
 // endings are what of the account ends soon.
-type endings struct {
-	Data []ending `json:"data"`
-	More bool     `json:"more"`
-}
+type endings = expiring.List[ending]
 
 // readEndings reads what ends soon.
 func readEndings(p *console.Page) (found endings, problem *console.Problem) {
@@ -45,7 +33,7 @@ func readEndings(p *console.Page) (found endings, problem *console.Problem) {
 
 // reckon says how long it is until the end.
 func (e *ending) reckon(now time.Time) {
-	left := e.ExpiresAt.Sub(now)
+	left := web.Time(e.ExpiresAt).Sub(now)
 	if e.Over = left <= 0; e.Over {
 		e.Left = days(-left) + " ago"
 		return

@@ -14,6 +14,9 @@ import (
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/deliverylog"
 	"waybill.dev/services/api/internal/console/words"
+	"waybill.dev/services/api/internal/deliveries"
+	"waybill.dev/services/api/internal/receivers"
+	"waybill.dev/services/api/internal/webhooks"
 	"waybill.dev/shared/domain"
 )
 
@@ -49,15 +52,15 @@ type view struct {
 // entry is what goes wrong at one webhook.
 type entry struct {
 	Webhook deliverylog.Webhook
-	State   string // that of its health; empty: it is healthy, or not known
+	State   receivers.State // that of its health; empty: it is healthy, or not known
 	Since   *string
-	Hour    window
+	Hour    receivers.Window
 	Classes []part // of the attempts of the last hour that failed
 	Waiting int
 	Held    int
 	Coming  int // scheduled for another attempt
 	Failed  int // for good; 0: none, or their number is not known
-	Sample  string
+	Sample  domain.DeliveryID
 	Code    int
 	Answer  string // what the receiver last said
 	At      *string
@@ -67,38 +70,8 @@ type entry struct {
 
 // part is how many attempts ended in one way.
 type part struct {
-	Class string
-	N     int
-}
-
-// window is what became of attempts.
-type window struct {
-	Attempts    int            `json:"attempts"`
-	Failed      int            `json:"failed"`
-	SuccessRate *float64       `json:"successRate"`
-	Classes     map[string]int `json:"classes"`
-}
-
-// troubled is a webhook that is not healthy, as the API lists it.
-type troubled struct {
-	deliverylog.Webhook
-
-	Health struct {
-		State   string `json:"state"`
-		Circuit struct {
-			Since *string `json:"since"`
-		} `json:"circuit"`
-		Windows   map[string]window `json:"windows"`
-		Waiting   int               `json:"waiting"`
-		Held      int               `json:"held"`
-		Scheduled int               `json:"scheduled"`
-		Answers   []struct {
-			At         *string `json:"at"`
-			StatusCode int     `json:"statusCode"`
-			Class      string  `json:"class"`
-			Body       string  `json:"body"`
-		} `json:"answers"`
-	} `json:"health"`
+	Class domain.Class
+	N     int64
 }
 
 const (
@@ -118,9 +91,9 @@ func show(p *console.Page) error {
 		return err
 	}
 	v.Cut = failed.NextCursor != nil
-	var webhooks []troubled
+	var troubled []webhooks.Webhook
 	// A key that may not see webhooks is shown what failed.
-	if p.API.Try("/v1/webhooks", url.Values{"include": {"health"}, "troubled": {"true"}, "limit": {strconv.Itoa(maxEntries)}}, &webhooks) == nil {
+	if p.API.Try("/v1/webhooks", url.Values{"include": {"health"}, "troubled": {"true"}, "limit": {strconv.Itoa(maxEntries)}}, &troubled) == nil {
 		v.More = p.API.Last().Header.Get("Link") != ""
 	}
 	if v.Endings, v.NoEnds = readEndings(p); unseen(v.NoEnds) {
@@ -128,7 +101,7 @@ func show(p *console.Page) error {
 	}
 	p.CLI("webhooks list --troubled")
 	hooks, _ := deliverylog.ReadWebhooks(p)
-	v.Entries = entries(webhooks, failed.Data, v.Cut, hooks)
+	v.Entries = entries(troubled, failed.Data, v.Cut, hooks)
 	if len(v.Entries) > maxEntries {
 		v.Entries, v.More = v.Entries[:maxEntries], true
 	}
@@ -140,12 +113,12 @@ func show(p *console.Page) error {
 
 // entries has one for each webhook: those that are not healthy, and then those whose deliveries have
 // failed for good. Cut tells that there are more of these than were read.
-func entries(webhooks []troubled, failed []deliverylog.Delivery, cut bool, hooks deliverylog.Webhooks) []entry {
-	at := map[string]int{}
+func entries(troubled []webhooks.Webhook, failed []deliveries.Delivery, cut bool, hooks deliverylog.Webhooks) []entry {
+	at := map[domain.WebhookID]int{}
 	var list []entry
-	for i := range webhooks {
-		at[webhooks[i].ID] = len(list)
-		list = append(list, webhooks[i].entry())
+	for i := range troubled {
+		at[troubled[i].ID] = len(list)
+		list = append(list, entryOf(troubled[i]))
 	}
 	for _, d := range failed {
 		i, ok := at[d.WebhookID]
@@ -162,7 +135,7 @@ func entries(webhooks []troubled, failed []deliverylog.Delivery, cut bool, hooks
 		}
 	}
 	for i := range list {
-		query := url.Values{"webhookId": {list[i].Webhook.ID}}
+		query := url.Values{"webhookId": {string(list[i].Webhook.ID)}}
 		if list[i].State == "" {
 			query.Set("status", string(domain.StatusFailed))
 		}
@@ -171,17 +144,17 @@ func entries(webhooks []troubled, failed []deliverylog.Delivery, cut bool, hooks
 	return list
 }
 
-func (w *troubled) entry() entry {
-	h := &w.Health
-	e := entry{Webhook: w.Webhook, State: h.State, Since: h.Circuit.Since, Hour: h.Windows["1h"], Waiting: h.Waiting, Held: h.Held, Coming: h.Scheduled}
+func entryOf(w webhooks.Webhook) entry {
+	h := w.Health
+	e := entry{Webhook: deliverylog.Webhook{Webhook: w}, State: h.State, Since: h.Circuit.Since, Hour: h.Windows["1h"], Waiting: h.Waiting, Held: h.Held, Coming: h.Scheduled}
 	for _, class := range domain.Classes() {
-		if n := e.Hour.Classes[string(class)]; n > 0 && class != domain.ClassOK {
-			e.Classes = append(e.Classes, part{string(class), n})
+		if n := e.Hour.Classes[class]; n > 0 && class != domain.ClassOK {
+			e.Classes = append(e.Classes, part{class, n})
 		}
 	}
 	for _, a := range h.Answers {
-		if a.Class != string(domain.ClassOK) {
-			e.Code, e.Answer, e.At = a.StatusCode, cmp.Or(cut(a.Body), a.Class), a.At
+		if a.Class != domain.ClassOK {
+			e.Code, e.Answer, e.At = a.StatusCode, cmp.Or(cut(a.Body), string(a.Class)), a.At
 			break
 		}
 	}
@@ -189,7 +162,7 @@ func (w *troubled) entry() entry {
 }
 
 // Inactive tells that sending again would not help: nothing is sent to the webhook.
-func (e *entry) Inactive() bool { return e.State == "inactive" }
+func (e *entry) Inactive() bool { return e.State == receivers.Inactive }
 
 // Word is the state in words.
 func (e *entry) Word() string { return cmp.Or(words.State(e.State), "failed for good") }
@@ -207,12 +180,7 @@ func (e *entry) answer(p *console.Page) {
 	if e.Answer != "" || e.Sample == "" {
 		return
 	}
-	var d struct {
-		Attempts []struct {
-			Error        string `json:"error"`
-			ResponseBody string `json:"responseBody"`
-		} `json:"attempts"`
-	}
+	var d deliveries.Detail
 	if p.API.Try(console.Path("v1", "deliveries", e.Sample), nil, &d) != nil || len(d.Attempts) == 0 {
 		return
 	}

@@ -6,14 +6,9 @@ import (
 	"strings"
 
 	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/webhooks"
 	"waybill.dev/shared/receiverauth"
 )
-
-// certificate is what the API shows of a webhook's client certificate.
-type certificate struct {
-	Subject   string `json:"subject"`
-	ExpiresAt string `json:"expiresAt"`
-}
 
 // authNone is what the form says to remove the authentication.
 const authNone = "none"
@@ -21,14 +16,14 @@ const authNone = "none"
 // authView is how callbacks are authenticated, in words, and what may take its place.
 type authView struct {
 	Name        string // empty: they are not
-	Certificate *certificate
+	Certificate *webhooks.Certificate
 	Options     []console.Option
 }
 
 func (w *webhook) auth() authView {
 	v := authView{Certificate: w.AuthCertificate, Options: []console.Option{{Value: "", Label: "None"}}}
 	if w.AuthType != nil {
-		v.Name = authName(receiverauth.Type(*w.AuthType))
+		v.Name = authName(*w.AuthType)
 		v.Options = []console.Option{{Value: "", Label: "As it is: " + v.Name}, {Value: authNone, Label: "Remove it"}}
 	}
 	for _, t := range receiverauth.Types() {

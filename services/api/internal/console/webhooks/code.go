@@ -11,7 +11,6 @@ import (
 
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/spec"
-	"waybill.dev/shared/receiverauth"
 )
 
 type codeView struct {
@@ -71,7 +70,7 @@ func (w *webhook) settings() ([]setting, error) {
 			value = secrets(w.HeaderNames, nil)
 		case "auth":
 			if w.AuthType != nil {
-				value = secrets(slices.Sorted(maps.Keys(authFields(receiverauth.Type(*w.AuthType)))), map[string]string{"type": *w.AuthType})
+				value = secrets(slices.Sorted(maps.Keys(authFields(*w.AuthType))), map[string]string{"type": string(*w.AuthType)})
 			}
 		}
 		if len(value) > 0 && value.Kind() != 'n' && string(value) != `""` && !same(value, field.Default) {

@@ -4,19 +4,13 @@ import (
 	"net/http"
 
 	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/feed"
 )
-
-// namedCursor is how far a webhook's feed was read.
-type namedCursor struct {
-	Name      string `json:"name"`
-	Cursor    string `json:"cursor"`
-	UpdatedAt string `json:"updatedAt"`
-}
 
 type feedView struct {
 	head
 
-	Cursors   []namedCursor
+	Cursors   []feed.Cursor
 	NoCursors *console.Problem
 
 	Curl, Read, Keep, Reconcile string
@@ -29,16 +23,14 @@ func showFeed(p *console.Page) error {
 	if err != nil {
 		return err
 	}
-	id := h.Webhook.ID
+	id := string(h.Webhook.ID)
 	v := feedView{
 		head: h,
 		Curl: "curl -H \"Authorization: Bearer $WAYBILL_KEY\" \\\n  " + quoted(p.Base()+console.Path("v1", "webhooks", id, "feed")+"?limit=100&wait=30"),
 		Read: "waybill webhooks feed " + id, Keep: "waybill webhooks cursor set " + id + " NAME CURSOR",
 		Reconcile: "waybill webhooks reconcile " + id + " --against FILE",
 	}
-	var answer struct {
-		Data []namedCursor `json:"data"`
-	}
+	var answer feed.Cursors
 	if v.NoCursors = p.API.Try(console.Path("v1", "webhooks", id, "cursors"), nil, &answer); v.NoCursors == nil {
 		v.Cursors = answer.Data
 	}
@@ -51,8 +43,8 @@ func askDeleteCursor(p *console.Page) error {
 	if err != nil {
 		return err
 	}
-	id, name := h.Webhook.ID, p.Param("cursorName")
-	var cursor namedCursor
+	id, name := p.Param("webhookId"), p.Param("cursorName")
+	var cursor feed.Cursor
 	if err := p.API.Get(console.Path("v1", "webhooks", id, "cursors", name), nil, &cursor); err != nil {
 		return err
 	}

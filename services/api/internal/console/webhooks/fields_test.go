@@ -10,6 +10,9 @@ import (
 
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/spec"
+	"waybill.dev/services/api/internal/webhooks"
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/receiverauth"
 )
 
 // leftOut are the fields that no form has, with what is there instead.
@@ -55,8 +58,8 @@ func TestFormsHaveEachField(t *testing.T) {
 // canaries are members of a webhook that has each field, none at its default.
 func canaries(t *testing.T) *webhook {
 	t.Helper()
-	kind := "basic"
-	w := &webhook{Events: []string{"shipment.created"}, HeaderNames: []string{"X-Canary"}, AuthType: &kind, given: map[string]jsontext.Value{}}
+	kind := receiverauth.Basic
+	w := &webhook{Webhook: webhooks.Webhook{Events: []domain.EventType{domain.ShipmentCreated}, HeaderNames: []string{"X-Canary"}, AuthType: &kind}, given: map[string]jsontext.Value{}}
 	for _, field := range fieldsOf(t, registered) {
 		value := `"canary"`
 		switch is := func(kind string) bool { return slices.Contains(field.Types, kind) }; {

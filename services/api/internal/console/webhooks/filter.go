@@ -6,22 +6,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/webhooks"
 )
-
-// trial is what a filter does with the last events, as the API says it.
-type trial struct {
-	Matched int      `json:"matched"`
-	Missed  int      `json:"missed"`
-	Samples []sample `json:"samples"`
-}
-
-type sample struct {
-	EventID    string `json:"eventId"`
-	Type       string `json:"type"`
-	ReceivedAt string `json:"receivedAt"`
-	Matched    bool   `json:"matched"`
-	Clause     string `json:"clause"`
-}
 
 // lastEvents is on how many events a filter is tried.
 const lastEvents = 100
@@ -41,7 +27,7 @@ func filterOf(text string) any {
 // try shows the settings with what the filter of the form does. Nothing is saved.
 func try(p *console.Page, v settingsView, text string) error {
 	body := map[string]any{"filter": filterOf(text), "lastEvents": lastEvents}
-	var done trial
+	var done webhooks.Trial
 	err := p.API.Send(http.MethodPost, console.Path("v1", "webhooks", p.Param("webhookId"), "filter", "test"), body, &done)
 	if v.Form.Failed(err) {
 		return p.ShowInvalid("settings.html", v.title("settings"), v, v.Form)

@@ -5,23 +5,15 @@ import (
 	"net/url"
 
 	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/signingkeys"
 	"waybill.dev/shared/domain"
 )
 
 const keysPath = "/console/signing-keys"
 
-// signingKey is a public key as the API shows it.
-type signingKey struct {
-	ID        string  `json:"id"`
-	Algorithm string  `json:"algorithm"`
-	PublicKey string  `json:"publicKey"`
-	CreatedAt string  `json:"createdAt"`
-	ExpiresAt *string `json:"expiresAt"`
-}
-
 type keysView struct {
-	Keys      []signingKey `json:"data"`
-	JWKSURL   string       `json:"jwksUrl"`
+	signingkeys.Keys
+
 	Form      *console.Form
 	Overlaps  []console.Option
 	MayRotate bool
@@ -46,7 +38,7 @@ func showKeys(p *console.Page) error {
 
 func readKeys(p *console.Page, form *console.Form) (keysView, error) {
 	v := keysView{Form: form, Overlaps: overlaps(), MayRotate: p.May(domain.ScopeAdmin)}
-	err := p.API.Get("/v1/signing-keys", nil, &v)
+	err := p.API.Get("/v1/signing-keys", nil, &v.Keys)
 	p.CLI("signing-keys list")
 	return v, err
 }

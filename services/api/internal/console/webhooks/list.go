@@ -3,36 +3,23 @@ package webhooks
 import (
 	"net/url"
 	"strconv"
-	"time"
 
 	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/console/deliverylog"
+	"waybill.dev/services/api/internal/insight"
+	"waybill.dev/services/api/internal/receivers"
 	"waybill.dev/shared/domain"
 )
 
 // perPage is how many webhooks a page of the list has.
 const perPage = 25
 
-// statistics are counts by time.
-type statistics struct {
-	Data []step `json:"data"`
-}
-
-type step struct {
-	Start     time.Time `json:"start"`
-	WebhookID string    `json:"webhookId"`
-	Type      string    `json:"type"`
-	Events    int       `json:"events"`
-	Attempts  int       `json:"attempts"`
-	Succeeded int       `json:"succeeded"`
-	Failed    int       `json:"failed"`
-}
-
 // row is a webhook in the list.
 type row struct {
 	Webhook webhook
 	Name    string
 	State   state
-	Hour    window
+	Hour    receivers.Window
 	Line    console.Line
 	Waiting int
 	Answer  string
@@ -79,33 +66,24 @@ func (r *row) health() {
 	}
 	r.Hour, r.Waiting = h.Windows["1h"], h.Waiting+h.Held+h.Scheduled
 	if len(h.Answers) > 0 {
-		r.Answer = h.Answers[0].Text()
+		r.Answer = answer{h.Answers[0]}.Text()
 	}
 }
 
 // lines draws the attempts of the last 24 hours of each webhook.
 func (v *listView) lines(p *console.Page) {
-	var hours statistics
+	var hours insight.Statistics
 	if p.API.Try("/v1/statistics", url.Values{"step": {"hour"}, "by": {"webhook"}}, &hours) != nil {
 		return // too many webhooks for one answer, or no right: the figures stand without
 	}
-	rows := map[string]*row{}
-	first := firstHour(p.Now())
+	rows := map[domain.WebhookID]*row{}
 	for i := range v.Rows {
-		v.Rows[i].Line = console.Line{Label: "Attempts an hour, the last 24 hours", Values: make([]float64, hours24)}
+		v.Rows[i].Line = console.Line{Label: "Attempts an hour, the last 24 hours", Values: make([]float64, deliverylog.Hours)}
 		rows[v.Rows[i].Webhook.ID] = &v.Rows[i]
 	}
 	for _, s := range hours.Data {
-		at := int(s.Start.Sub(first) / time.Hour)
-		if r := rows[s.WebhookID]; r != nil && !s.Start.Before(first) && at < hours24 {
-			r.Line.Values[at] += float64(s.Attempts)
+		if hour, ok := deliverylog.Hour(&s, p.Now()); ok && rows[s.WebhookID] != nil {
+			rows[s.WebhookID].Line.Values[hour] += float64(s.Attempts)
 		}
 	}
-}
-
-const hours24 = 24
-
-// firstHour is the first of the 24 hours that end with the present one.
-func firstHour(now time.Time) time.Time {
-	return now.UTC().Truncate(time.Hour).Add(-day + time.Hour)
 }

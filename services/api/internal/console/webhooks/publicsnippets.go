@@ -1,5 +1,7 @@
 package webhooks
 
+import "waybill.dev/shared/domain"
+
 // publicSnippets is how a receiver checks signatures of version v1a. They are the ones of
 // docs/receivers.md, which a test runs.
 func publicSnippets() []snippet {
@@ -15,10 +17,10 @@ func publicSnippets() []snippet {
 
 // snippetsFor returns how a receiver of the webhook checks with its secret, and with a public key.
 func (w *webhook) snippetsFor() (secret, public []snippet) {
-	if w.Signing != "v1a" {
+	if w.Signing != domain.SigningV1A {
 		secret = snippets()
 	}
-	if w.Signing == "v1a" || w.Signing == "both" {
+	if w.Signing == domain.SigningV1A || w.Signing == domain.SigningBoth {
 		public = publicSnippets()
 	}
 	return secret, public

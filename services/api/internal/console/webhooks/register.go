@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/insight"
+	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
 )
 
@@ -34,9 +36,9 @@ func showNew(p *console.Page) error {
 	v := newView{Step: 1, Form: console.NewForm(p.Pick("url", "description")), MayMake: p.May(domain.ScopeWebhooksWrite)}
 	v.Pull = p.Query("delivery") == string(domain.DeliveryPull)
 	if p.Query("step") == "types" && (v.Pull || p.Query("url") != "") {
-		on := typeNames()
+		on := domain.EventTypes()
 		if p.Query("for") == forAlerts {
-			on = names(domain.AlertTypes())
+			on = domain.AlertTypes()
 		}
 		v.second(p, on)
 	}
@@ -44,10 +46,10 @@ func showNew(p *console.Page) error {
 }
 
 // second is the step in which types are chosen.
-func (v *newView) second(p *console.Page, on []string) {
+func (v *newView) second(p *console.Page, on []domain.EventType) {
 	v.Step, v.Key, v.Types, v.Signings, v.Orderings, v.Auth = 2, console.NewKey(), choices(on), signings(), orderings(), (&webhook{}).auth()
 	until := p.Now().UTC().Truncate(day)
-	var days statistics
+	var days insight.Statistics
 	query := url.Values{
 		"step": {"day"}, "by": {"type"}, "since": {until.Add(-day).Format(time.RFC3339)}, "until": {until.Format(time.RFC3339)},
 	}
@@ -57,8 +59,8 @@ func (v *newView) second(p *console.Page, on []string) {
 	for i := range v.Types {
 		v.Types[i].Known = true
 		for _, s := range days.Data {
-			if s.Type == v.Types[i].Name {
-				v.Types[i].Yesterday += s.Events
+			if s.Type == v.Types[i].Name && s.Events != nil {
+				v.Types[i].Yesterday += *s.Events
 			}
 		}
 	}
@@ -99,23 +101,19 @@ func register(p *console.Page) error {
 	body["events"] = append([]string{}, given["events"]...)
 	form := console.NewForm(withoutSecrets(given))
 	asked := p.Now().Truncate(time.Millisecond)
-	var made struct {
-		webhook
-
-		Secret string `json:"secret"`
-	}
+	var made webhook
 	if err := p.API.SendOnce("/v1/webhooks", given.Get("key"), body, &made); form.Failed(err) {
 		v := newView{Form: form, MayMake: true, Pull: given.Get("delivery") == string(domain.DeliveryPull)}
-		v.second(p, given["events"])
+		v.second(p, names[string, domain.EventType](given["events"]))
 		return p.ShowInvalid("new.html", "New webhook", v, form)
 	} else if err != nil {
 		return err
 	}
-	if on, err := time.Parse(time.RFC3339, made.CreatedAt); err == nil && on.Before(asked) {
+	if web.Time(made.CreatedAt).Before(asked) {
 		// The form was sent a second time. Its secret was shown at the first.
 		return p.Done("The webhook is registered already. Its secret was shown once; rotate it if you don't have it.", at(made.ID, "secret"))
 	}
-	v := newOnce(p, made.webhook, made.Secret)
+	v := newOnce(p, made, made.Secret)
 	v.New, v.Stored = true, at(made.ID)
 	return p.Show("once.html", "Webhook registered", v)
 }

@@ -7,36 +7,9 @@ import (
 	"time"
 
 	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/console/deliverylog"
+	"waybill.dev/services/api/internal/jobs"
 )
-
-// plan is what a replay would do.
-type plan struct {
-	Matched          int     `json:"matched"`
-	More             bool    `json:"more"` // there may be others
-	Oldest           *string `json:"oldest"`
-	AlreadyDelivered int     `json:"alreadyDelivered"`
-	EstimatedSeconds float64 `json:"estimatedSeconds"`
-}
-
-// Takes is about how long it takes, in words.
-func (p plan) Takes() string {
-	d := time.Duration(p.EstimatedSeconds * float64(time.Second))
-	switch {
-	case d < time.Minute:
-		return "less than a minute"
-	case d < 2*time.Hour:
-		return fmt.Sprintf("about %d minutes", int(d.Round(time.Minute)/time.Minute))
-	}
-	return fmt.Sprintf("about %d hours", int(d.Round(time.Hour)/time.Hour))
-}
-
-// AtLeast goes before the figures when there may be more.
-func (p plan) AtLeast() string {
-	if p.More {
-		return "at least "
-	}
-	return ""
-}
 
 type replayView struct {
 	head
@@ -45,7 +18,7 @@ type replayView struct {
 	Ranges   []console.Option
 	Statuses []console.Option
 	Chosen   *span // what the preview is of; nil: nothing was chosen yet
-	Plan     *plan
+	Plan     *deliverylog.Plan
 	None     *console.Problem // why there is no preview
 	Command  string
 }
@@ -87,7 +60,7 @@ func showReplay(p *console.Page) error {
 	v.Chosen = chosen(given, p.Now())
 	v.Command = fmt.Sprintf("webhooks replay %s --since %s --until %s --status %s", h.Webhook.ID, v.Chosen.Since, v.Chosen.Until, v.Chosen.Status)
 	p.CLI(v.Command)
-	var found plan
+	var found deliverylog.Plan
 	body := v.Chosen.body()
 	body["dryRun"] = true
 	switch err := p.API.Send(http.MethodPost, console.Path("v1", "webhooks", h.Webhook.ID, "replay"), body, &found); {
@@ -101,18 +74,10 @@ func showReplay(p *console.Page) error {
 	return p.Show("replay.html", h.title("send again"), v)
 }
 
-// local is how a browser writes a time that was chosen; it is taken as UTC.
-const local = "2006-01-02T15:04"
-
 // chosen is the time that a form says, as the API wants it.
 func chosen(form url.Values, now time.Time) *span {
-	s := span{Since: form.Get("since"), Until: form.Get("until"), Status: form.Get("status")}
+	s := span{Since: deliverylog.Instant(form.Get("since")), Until: deliverylog.Instant(form.Get("until")), Status: form.Get("status")}
 	stamp := func(t time.Time) string { return t.UTC().Truncate(time.Second).Format(time.RFC3339) }
-	for _, text := range []*string{&s.Since, &s.Until} {
-		if t, err := time.Parse(local, *text); err == nil {
-			*text = stamp(t)
-		}
-	}
 	if d, err := time.ParseDuration(form.Get("range")); err == nil {
 		s.Since, s.Until = stamp(now.Add(-d)), ""
 	}
@@ -142,10 +107,7 @@ func replay(p *console.Page) error {
 		return err
 	}
 	id := p.Param("webhookId")
-	var made struct {
-		ID      string `json:"id"`
-		Matched int    `json:"matched"`
-	}
+	var made jobs.Made
 	s := span{Since: form.Get("since"), Until: form.Get("until"), Status: form.Get("status")}
 	if err := p.API.Send(http.MethodPost, console.Path("v1", "webhooks", id, "replay"), s.body(), &made); err != nil {
 		return err

@@ -3,9 +3,11 @@ package webhooks
 import (
 	"net/http"
 	"net/url"
-	"time"
 
 	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/deliveries"
+	"waybill.dev/services/api/internal/web"
+	"waybill.dev/services/api/internal/webhooks"
 	"waybill.dev/shared/domain"
 )
 
@@ -14,8 +16,8 @@ type secretView struct {
 
 	Overlaps []console.Option
 	Form     *console.Form
-	Until    *time.Time // when the old secret ends, while it does not
-	Test     *delivery  // the latest; nil: there is none
+	Until    *string              // when the old secret ends, while it does not
+	Test     *deliveries.Delivery // the latest; nil: there is none
 }
 
 // overlaps are how long the old secret may sign too.
@@ -39,7 +41,7 @@ func showSecret(p *console.Page) error {
 }
 
 // lastTest returns the latest test of a webhook; nil: there is none, or it can't be told.
-func lastTest(p *console.Page, id string) *delivery {
+func lastTest(p *console.Page, id domain.WebhookID) *deliveries.Delivery {
 	tests, problem := recentTests(p, id)
 	if problem != nil || len(tests) == 0 {
 		return nil
@@ -54,10 +56,10 @@ type onceView struct {
 	Name     string
 	New      bool // the webhook is new, too
 	Secret   string
-	Until    *time.Time // when the old one ends; nil: there is none
-	Stored   string     // where to go on
-	Snippets []snippet  // with the secret
-	Public   []snippet  // with a public key
+	Until    *string   // when the old one ends; nil: there is none
+	Stored   string    // where to go on
+	Snippets []snippet // with the secret
+	Public   []snippet // with a public key
 	Types    []console.Option
 	MaySend  bool
 }
@@ -71,13 +73,10 @@ func rotate(p *console.Page) error {
 	// A page that is loaded anew sends its form again: it is one rotation all the same.
 	var now webhook
 	problem := p.API.Try(console.Path("v1", "webhooks", id), nil, &now)
-	if seen := form.Get("seen"); problem == nil && seen != "" && seen != now.UpdatedAt {
+	if seen := form.Get("seen"); problem == nil && seen != "" && seen != web.Value(now.UpdatedAt) {
 		return p.Done("The webhook has been changed since that form was shown, so its secret was not rotated again.", at(id, "secret"))
 	}
-	var made struct {
-		Secret string  `json:"secret"`
-		Ends   *string `json:"previousSecretExpiresAt"`
-	}
+	var made webhooks.Rotated
 	body := map[string]any{}
 	if text := form.Get("overlapSeconds"); text != "" {
 		body["overlapSeconds"] = number(text)
@@ -94,19 +93,17 @@ func rotate(p *console.Page) error {
 	}
 	v := newOnce(p, now, made.Secret)
 	v.Stored = at(id, "secret")
-	if made.Ends != nil {
-		if until, err := time.Parse(time.RFC3339, *made.Ends); err == nil && until.After(p.Now()) {
-			v.Until = &until
-		}
+	if ends := made.PreviousSecretExpiresAt; web.Time(ends).After(p.Now()) {
+		v.Until = ends
 	}
 	return p.Show("once.html", "The new secret", v)
 }
 
 func newOnce(p *console.Page, w webhook, secret string) onceView {
-	v := onceView{Webhook: w, Name: w.short(maxName), Secret: secret, MaySend: maySend(p) && w.Delivery != string(domain.DeliveryPull)}
+	v := onceView{Webhook: w, Name: w.short(maxName), Secret: secret, MaySend: maySend(p) && w.Delivery != domain.DeliveryPull}
 	v.Snippets, v.Public = w.snippetsFor()
 	for _, t := range w.Events {
-		v.Types = append(v.Types, console.Option{Value: t, Label: t})
+		v.Types = append(v.Types, console.Option{Value: string(t), Label: string(t)})
 	}
 	return v
 }

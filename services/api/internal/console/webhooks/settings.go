@@ -10,20 +10,22 @@ import (
 
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/spec"
+	"waybill.dev/services/api/internal/web"
+	"waybill.dev/services/api/internal/webhooks"
 	"waybill.dev/shared/domain"
 )
 
 // choice is a type of events to be chosen.
 type choice struct {
-	Name      string
+	Name      domain.EventType
 	On        bool
 	Known     bool // it was told how many there were
-	Yesterday int
+	Yesterday int64
 }
 
-func choices(on []string) []choice {
+func choices(on []domain.EventType) []choice {
 	var list []choice
-	for _, name := range names(domain.WebhookTypes()) {
+	for _, name := range domain.WebhookTypes() {
 		list = append(list, choice{Name: name, On: slices.Contains(on, name)})
 	}
 	return list
@@ -40,7 +42,7 @@ type settingsView struct {
 	// Dropped says that the form asks to drop the headers.
 	Dropped bool
 	// Trial is what the filter of the form does with the last events; nil: it was not tried.
-	Trial *trial
+	Trial *webhooks.Trial
 }
 
 func showSettings(p *console.Page) error {
@@ -66,7 +68,7 @@ func elsewhere() map[string]string {
 // values are a webhook's settings as the form has them.
 func (w *webhook) values() (url.Values, error) {
 	fields, err := spec.Fields(changes)
-	values := url.Values{"events": w.Events}
+	values := url.Values{"events": names[domain.EventType, string](w.Events)}
 	for _, field := range fields {
 		if elsewhere()[field.Name] == "" {
 			values.Set(field.Name, setting{field, w.given[field.Name]}.text())
@@ -107,7 +109,7 @@ func save(p *console.Page) error {
 	if err != nil {
 		return err
 	}
-	v := settingsView{head: h, Form: console.NewForm(withoutSecrets(form)), Types: choices(form["events"]), Signings: signings(), Orderings: orderings(), Modes: modes(), Dropped: form.Has("dropHeaders")}
+	v := settingsView{head: h, Form: console.NewForm(withoutSecrets(form)), Types: choices(names[string, domain.EventType](form["events"])), Signings: signings(), Orderings: orderings(), Modes: modes(), Dropped: form.Has("dropHeaders")}
 	if form.Has("try") {
 		return try(p, v, form.Get("filter"))
 	}
@@ -216,7 +218,7 @@ func askDelete(p *console.Page) error {
 		Title:  "Delete this webhook?",
 		Effect: "No callback is sent to it any more. What is not delivered yet fails, and can't be sent again. Its delivery log stays.",
 		Facts: []console.Fact{
-			{Name: "Address", Value: h.Webhook.URL}, {Name: "Webhook", Value: id}, {Name: "Types", Value: strings.Join(h.Webhook.Events, ", ")},
+			{Name: "Address", Value: web.Value(h.Webhook.URL)}, {Name: "Webhook", Value: string(id)}, {Name: "Types", Value: strings.Join(names[domain.EventType, string](h.Webhook.Events), ", ")},
 		},
 		Verb: "Delete the webhook", Danger: true, Action: at(id, "delete"), Back: at(id, "settings"),
 	})

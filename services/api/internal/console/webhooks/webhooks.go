@@ -16,6 +16,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/web"
+	"waybill.dev/services/api/internal/webhooks"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/problem"
 )
@@ -63,32 +65,7 @@ func Module() console.Module {
 
 // webhook is one as the API shows it.
 type webhook struct {
-	ID                   string    `json:"id"`
-	URL                  string    `json:"url"`
-	Events               []string  `json:"events"`
-	Active               bool      `json:"active"`
-	DisabledReason       *string   `json:"disabledReason"`
-	Fault                string    `json:"fault"`
-	Description          string    `json:"description"`
-	HeaderNames          []string  `json:"headerNames"`
-	RetryScheduleSeconds []float64 `json:"retryScheduleSeconds"`
-	TimeoutSeconds       float64   `json:"timeoutSeconds"`
-	MaxInFlight          int       `json:"maxInFlight"`
-	RatePerSecond        *float64  `json:"ratePerSecond"`
-
-	Filter jsontext.Value `json:"filter"`
-
-	Delivery        string       `json:"delivery"`
-	Signing         string       `json:"signing"`
-	Ordering        string       `json:"ordering"`
-	OrderingMaxWait float64      `json:"orderingMaxWaitSeconds"`
-	AuthType        *string      `json:"authType"`
-	AuthCertificate *certificate `json:"authCertificate"`
-	CreatedAt       string       `json:"createdAt"`
-	UpdatedAt       string       `json:"updatedAt"`
-	// PreviousSecretExpiresAt is until when the previous secret signs, too; nil: there is none.
-	PreviousSecretExpiresAt *time.Time `json:"previousSecretExpiresAt"`
-	Health                  *health    `json:"health"` // as lists and heads have it
+	webhooks.Webhook
 
 	// given are all members as the API has written them. It is there on the pages of one webhook alone.
 	given map[string]jsontext.Value
@@ -105,13 +82,13 @@ const (
 
 // short is the address, cut when it is too long. A webhook that has none is called by its id.
 func (w *webhook) short(most int) string {
-	if w.URL == "" {
-		return "Feed " + w.ID
+	if w.URL == nil {
+		return "Feed " + string(w.ID)
 	}
-	if text := []rune(w.URL); len(text) > most {
+	if text := []rune(*w.URL); len(text) > most {
 		return string(text[:most]) + "…"
 	}
-	return w.URL
+	return *w.URL
 }
 
 // Waits writes the retry schedule in units that people use.
@@ -167,7 +144,7 @@ func read(p *console.Page, tab string) (head, error) {
 	}
 	h.State, h.Name, h.Auth = h.Webhook.state(), h.Webhook.short(maxName), h.Webhook.auth()
 	h.tabs(id, tab)
-	p.CLI("webhooks get " + h.Webhook.ID)
+	p.CLI("webhooks get " + string(h.Webhook.ID))
 	return h, nil
 }
 
@@ -184,8 +161,8 @@ func (h *head) tabs(id, current string) {
 func (h *head) title(tab string) string { return h.Name + ": " + tab }
 
 // at is where a webhook's pages are.
-func at(id string, more ...string) string {
-	return console.Path(append([]string{"console", "webhooks", id}, more...)...)
+func at[S ~string](id S, more ...S) string {
+	return console.Path(append([]S{"console", "webhooks", id}, more...)...)
 }
 
 func showTab(p *console.Page) error {
@@ -208,15 +185,7 @@ func showTab(p *console.Page) error {
 	return problem.New(problem.NotFound, "There is no such page of a webhook.")
 }
 
-// typeNames are all types of events, without those of alerts.
-func typeNames() []string { return names(domain.EventTypes()) }
-
-func names(types []domain.EventType) []string {
-	list := make([]string, len(types))
-	for i, t := range types {
-		list[i] = string(t)
-	}
-	return list
-}
+// names are texts of another type.
+func names[A, B ~string](of []A) []B { return web.Views(of, func(a A) B { return B(a) }) }
 
 const day = 24 * time.Hour

@@ -4,6 +4,7 @@ package words
 import (
 	"cmp"
 
+	"waybill.dev/services/api/internal/receivers"
 	"waybill.dev/shared/domain"
 )
 
@@ -68,7 +69,7 @@ func reasonText(reason string) string {
 }
 
 // Class says how an attempt ended.
-func Class(class string) string { return cmp.Or(classText(domain.Class(class)), class) }
+func Class(class domain.Class) string { return cmp.Or(classText(class), string(class)) }
 
 func classText(class domain.Class) string {
 	switch class {
@@ -101,26 +102,26 @@ func classText(class domain.Class) string {
 }
 
 // State says how a webhook is doing.
-func State(state string) string { return cmp.Or(stateText(state), state) }
+func State(state receivers.State) string { return cmp.Or(stateText(state), string(state)) }
 
-func stateText(state string) string {
+func stateText(state receivers.State) string {
 	switch state {
-	case "healthy", "degraded", "failing", "inactive":
-		return state
-	case "circuitOpen":
+	case receivers.Healthy, receivers.Degraded, receivers.Failing, receivers.Inactive:
+		return string(state)
+	case receivers.CircuitOpen:
 		return "circuit open"
-	case "idle":
+	case receivers.Idle:
 		return "no traffic"
 	}
 	return ""
 }
 
 // Disabled says why a webhook is inactive; nil, as for one that was never active: its owner said so.
-func Disabled(reason *string) string {
+func Disabled(reason *domain.DisabledReason) string {
 	if reason == nil {
 		return disabledText(domain.DisabledManual)
 	}
-	return cmp.Or(disabledText(domain.DisabledReason(*reason)), *reason)
+	return cmp.Or(disabledText(*reason), string(*reason))
 }
 
 func disabledText(reason domain.DisabledReason) string {

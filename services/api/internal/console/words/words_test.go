@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"waybill.dev/services/api/internal/receivers"
 	"waybill.dev/services/api/internal/spec"
 	"waybill.dev/shared/domain"
 )
@@ -44,7 +45,7 @@ func TestEachCodeHasWords(t *testing.T) {
 		{"Scope", "", func(code string) string { return Scope(domain.Scope(code)) }},
 		{"DeliveryReason", "", reasonText},
 		{"AttemptClass", "", func(code string) string { return classText(domain.Class(code)) }},
-		{"WebhookHealth", "state", stateText},
+		{"WebhookHealth", "state", func(code string) string { return stateText(receivers.State(code)) }},
 		{"Webhook", "disabledReason", func(code string) string { return disabledText(domain.DisabledReason(code)) }},
 	} {
 		schema := d.Components.Schemas[of.schema]
@@ -73,8 +74,9 @@ func TestEachCodeHasWords(t *testing.T) {
 // A code that is not known, as of a newer release, is shown as it is.
 func TestUnknownCodes(t *testing.T) {
 	t.Parallel()
-	unknown := "newOne"
-	for _, got := range []string{Reason(unknown), Class(unknown), State(unknown), Disabled(&unknown)} {
+	const unknown = "newOne"
+	disabled := domain.DisabledReason(unknown)
+	for _, got := range []string{Reason(unknown), Class(unknown), State(unknown), Disabled(&disabled)} {
 		if got != unknown {
 			t.Errorf("%q is shown as %q", unknown, got)
 		}

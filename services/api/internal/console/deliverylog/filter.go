@@ -1,0 +1,103 @@
+package deliverylog
+
+import (
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/console/words"
+	"waybill.dev/services/api/internal/jobs"
+	"waybill.dev/shared/domain"
+)
+
+// typing is how the browser's field for times writes one, which is in UTC.
+const typing = "2006-01-02T15:04:05"
+
+// Instant makes RFC 3339 of what the browser's field for times says.
+func Instant(text string) string {
+	for _, layout := range []string{typing, "2006-01-02T15:04", "2006-01-02 15:04", time.DateOnly} {
+		if t, err := time.Parse(layout, text); err == nil {
+			return t.Format(time.RFC3339)
+		}
+	}
+	return text
+}
+
+// Typed returns filters as the fields of a form have them.
+func Typed(query url.Values) url.Values {
+	shown := url.Values{}
+	for name := range query {
+		shown.Set(name, query.Get(name))
+	}
+	for _, name := range []string{"since", "until"} {
+		if t, err := time.Parse(time.RFC3339, query.Get(name)); err == nil {
+			shown.Set(name, t.UTC().Format(typing))
+		}
+	}
+	return shown
+}
+
+// Describe says in words what a filter selects besides the status.
+func Describe(value func(name string) string, hooks Webhooks) []console.Fact {
+	var facts []console.Fact
+	for _, f := range []struct{ name, label string }{
+		{"webhookId", "To webhook"}, {"eventType", "Of type"}, {"shipmentId", "Of shipment"}, {"eventId", "Of event"}, {"reason", "With reason"},
+		{"class", "Last attempt"}, {"statusCode", "Last status"}, {"test", "Tests"}, {"since", "Accepted since"}, {"until", "Accepted before"},
+	} {
+		text := value(f.name)
+		switch {
+		case text == "":
+			continue
+		case f.name == "webhookId":
+			text = hooks.Of(domain.WebhookID(text)).Name()
+		case f.name == "reason":
+			text = words.Reason(text)
+		}
+		facts = append(facts, console.Fact{Name: f.label, Value: text})
+	}
+	return facts
+}
+
+// Plan is what sending many again would do.
+type Plan struct{ jobs.Plan }
+
+// Takes is about how long it takes.
+func (p Plan) Takes() string {
+	if p.EstimatedSeconds < 1 {
+		return "under a second"
+	}
+	return "about " + Took(time.Duration(p.EstimatedSeconds)*time.Second)
+}
+
+// AtLeast goes before the figures when there may be more.
+func (p Plan) AtLeast() string {
+	if p.More {
+		return "at least "
+	}
+	return ""
+}
+
+// Took writes a duration: 1.2 s, 5 min 3 s, 2 h 1 min.
+func Took(d time.Duration) string {
+	d = max(d, 0)
+	two := func(a time.Duration, first string, b time.Duration, second string) string {
+		text := strconv.Itoa(int(d/a)) + " " + first
+		if rest := int(d % a / b); rest > 0 {
+			text += " " + strconv.Itoa(rest) + " " + second
+		}
+		return text
+	}
+	switch {
+	case d >= 24*time.Hour:
+		return two(24*time.Hour, "d", time.Hour, "h")
+	case d >= time.Hour:
+		return two(time.Hour, "h", time.Minute, "min")
+	case d >= time.Minute:
+		return two(time.Minute, "min", time.Second, "s")
+	case d >= 10*time.Second:
+		return strconv.Itoa(int(d/time.Second)) + " s"
+	}
+	return strings.TrimSuffix(strconv.FormatFloat(d.Seconds(), 'f', 1, 64), ".0") + " s"
+}
