@@ -6,12 +6,12 @@ package builder
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"waybill.dev/services/gateway/internal/follow"
 	"waybill.dev/services/gateway/internal/tenant"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
@@ -20,9 +20,6 @@ import (
 )
 
 const (
-	// pollEvery is how often builds are looked for besides nudges: those whose nudge was lost, and
-	// those whose gateway has gone.
-	pollEvery = 5 * time.Second
 	// renewEvery is how often a claim is renewed, well within deployments.Lease.
 	renewEvery = 5 * time.Second
 	// limit is how long a build may take.
@@ -47,9 +44,9 @@ type Store interface {
 
 // Bus is where nudges come from and go to.
 type Bus interface {
+	follow.Bus
+
 	Announce(subject string, body []byte)
-	Listen(subject string, handle func(body []byte)) (stop func(), err error)
-	Reconnects() (c <-chan struct{}, stop func())
 }
 
 // Options of a builder; all but Services are required.
@@ -77,33 +74,9 @@ func New(o Options) *Builder {
 
 // Run makes builds until ctx ends. One that is in hand then is given back.
 func (b *Builder) Run(ctx context.Context) error {
-	reconnects, stop := b.options.Bus.Reconnects()
-	defer stop()
-	unlisten, err := b.options.Bus.Listen(bus.SubjectGateway, func([]byte) { b.nudges.Give() })
-	if err != nil {
-		return fmt.Errorf("hear of builds: %w", err)
-	}
-	defer unlisten()
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
-	failing := false
-	for {
-		err := b.work(ctx)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err != nil && !failing {
-			b.options.Logger.Error("builds can't be looked for; they wait", "error", err)
-		}
-		failing = err != nil
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-b.nudges:
-		case <-reconnects:
-		case <-tick.C:
-		}
-	}
+	return follow.Follower{
+		Bus: b.options.Bus, Nudges: b.nudges, Update: b.work, Logger: b.options.Logger, Fails: "builds can't be looked for; they wait",
+	}.Run(ctx)
 }
 
 // work makes all builds that wait.

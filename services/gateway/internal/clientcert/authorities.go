@@ -6,52 +6,36 @@ package clientcert
 import (
 	"context"
 	"crypto/x509"
-	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"waybill.dev/shared/bus"
+	"waybill.dev/services/gateway/internal/follow"
 	"waybill.dev/shared/signal"
 	"waybill.dev/shared/store/clientcas"
 )
 
-const (
-	// pollEvery is how often the version is looked at besides nudges.
-	pollEvery = 4 * time.Second
-	// readTime bounds a reading of changes.
-	readTime = 5 * time.Second
-	// staleAfter is the age at which the complete list is read again, instead of the changes. The
-	// database keeps what was deleted for a day only.
-	staleAfter = 12 * time.Hour
-)
+// readTime bounds a reading of changes.
+const readTime = 5 * time.Second
 
 // Store has CA certificates.
 type Store interface {
 	ServedClientCAs(ctx context.Context, since int64) ([]clientcas.Served, int64, error)
 }
 
-// Bus is where nudges come from.
-type Bus interface {
-	Listen(subject string, handle func(body []byte)) (stop func(), err error)
-	Reconnects() (c <-chan struct{}, stop func())
-	Sync(ctx context.Context) error
-}
-
 // Authorities knows the CAs of all accounts.
 type Authorities struct {
 	store  Store
-	bus    Bus
+	bus    follow.Bus
 	logger *slog.Logger
 	nudges signal.Signal
 	// byAccount is replaced at each change; nil: nothing was read yet.
 	byAccount atomic.Pointer[map[string]*set]
 
-	mu      sync.Mutex // held while changes are read; of what follows
-	version int64
-	readAt  time.Time
-	byID    map[string]authority
+	mu    sync.Mutex // held while changes are read; of what follows
+	place follow.Place
+	byID  map[string]authority
 }
 
 // authority is one CA certificate.
@@ -61,7 +45,7 @@ type authority struct {
 }
 
 // New returns one that knows nothing before Run.
-func New(store Store, b Bus, logger *slog.Logger) *Authorities {
+func New(store Store, b follow.Bus, logger *slog.Logger) *Authorities {
 	return &Authorities{store: store, bus: b, logger: logger, nudges: signal.New(), byID: make(map[string]authority)}
 }
 
@@ -70,30 +54,9 @@ func (a *Authorities) Ready() bool { return a.byAccount.Load() != nil }
 
 // Run follows changes until ctx ends.
 func (a *Authorities) Run(ctx context.Context) error {
-	reconnects, stop := a.bus.Reconnects()
-	defer stop()
-	unlisten, err := a.bus.Listen(bus.SubjectGateway, func([]byte) { a.nudges.Give() })
-	if err != nil {
-		return fmt.Errorf("hear of CA certificates: %w", err)
-	}
-	defer unlisten()
-	_ = a.bus.Sync(ctx) // without the bus the ticks are enough
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
-	for failing := false; ; {
-		err := a.Update(ctx)
-		if err != nil && !failing && ctx.Err() == nil {
-			a.logger.Error("it can't be read which CA certificates there are; what is known goes on", "error", err)
-		}
-		failing = err != nil
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-a.nudges:
-		case <-reconnects:
-		case <-tick.C:
-		}
-	}
+	return follow.Follower{
+		Bus: a.bus, Nudges: a.nudges, Update: a.Update, Logger: a.logger, Fails: "it can't be read which CA certificates there are; what is known goes on",
+	}.Run(ctx)
 }
 
 // Update reads what has changed and goes by it from now on.
@@ -102,23 +65,11 @@ func (a *Authorities) Update(ctx context.Context) error {
 	defer cancel()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	since := a.version
-	if time.Since(a.readAt) >= staleAfter {
-		since = 0
-	}
-	changes, version, err := a.store.ServedClientCAs(ctx, since)
-	if err == nil && version < since { // it goes back when the database comes from a backup
-		since = 0
-		changes, version, err = a.store.ServedClientCAs(ctx, 0)
-	}
+	changes, all, err := follow.Read(ctx, &a.place, a.store.ServedClientCAs)
 	if err != nil {
 		return err
 	}
-	a.take(changes, since == 0)
-	a.version = version
-	if since == 0 {
-		a.readAt = time.Now()
-	}
+	a.take(changes, all)
 	return nil
 }
 

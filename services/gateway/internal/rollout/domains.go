@@ -1,8 +1,6 @@
 package rollout
 
 import (
-	"context"
-	"fmt"
 	"maps"
 
 	"waybill.dev/services/gateway/internal/hosts"
@@ -33,17 +31,6 @@ func (r *Rollout) CustomDomains() map[string]*hosts.Domain {
 		return *byHost
 	}
 	return nil
-}
-
-func (r *Rollout) readDomains(ctx context.Context, since int64) ([]domains.Served, int64, error) {
-	if r.options.Domains == nil {
-		return nil, 0, nil
-	}
-	served, version, err := r.options.Domains.ServedDomains(ctx, since)
-	if err != nil {
-		return nil, 0, fmt.Errorf("read changes of custom domains: %w", err)
-	}
-	return served, version, nil
 }
 
 // takeDomains takes changes over; all says that they are everything there is. A hostname may have

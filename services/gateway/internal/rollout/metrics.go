@@ -38,9 +38,7 @@ func newMetrics(r prometheus.Registerer, of *Rollout) *metrics {
 			return float64(len(of.loaded))
 		}),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "waybill_gateway_version", Help: "Version of what is served; it is the same in all gateways when nothing changes."}, func() float64 {
-			of.mu.Lock()
-			defer of.mu.Unlock()
-			return float64(of.version)
+			return float64(of.version.Load())
 		}),
 	)
 	return m

@@ -9,12 +9,14 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"waybill.dev/services/gateway/internal/follow"
 	"waybill.dev/services/gateway/internal/hosts"
 	"waybill.dev/services/gateway/internal/observe"
 	"waybill.dev/services/gateway/internal/ratelimit"
@@ -22,7 +24,6 @@ import (
 	"waybill.dev/services/gateway/internal/site"
 	"waybill.dev/services/gateway/internal/upstream"
 	"waybill.dev/shared/body"
-	"waybill.dev/shared/bus"
 	"waybill.dev/shared/edge"
 	"waybill.dev/shared/signal"
 	"waybill.dev/shared/store/deployments"
@@ -35,16 +36,8 @@ const (
 	DefaultInFlight = 512
 )
 
-const (
-	// pollEvery is how often the version is looked at besides nudges. A change is to be
-	// everywhere within 5 s without the bus; the rest of them is for making the table.
-	pollEvery = 4 * time.Second
-	// readTime bounds a reading of changes.
-	readTime = 10 * time.Second
-	// staleAfter is the age from which what was read last is not added to, but replaced: removed
-	// deployments are only kept for a day.
-	staleAfter = 12 * time.Hour
-)
+// readTime bounds a reading of changes.
+const readTime = 10 * time.Second
 
 // Store is where deployments are read.
 type Store interface {
@@ -58,17 +51,10 @@ type Domains interface {
 	ServedDomains(ctx context.Context, since int64) ([]domains.Served, int64, error)
 }
 
-// Bus is where nudges come from.
-type Bus interface {
-	Listen(subject string, handle func(body []byte)) (stop func(), err error)
-	Reconnects() (c <-chan struct{}, stop func())
-	Sync(ctx context.Context) error
-}
-
 // Options of a rollout; TableMemory, Tables, InFlight and Memory may be left out.
 type Options struct {
 	Store Store
-	Bus   Bus
+	Bus   follow.Bus
 	// Domains are custom domains; nil: there are none.
 	Domains Domains
 	// DomainsChanged is called after custom domains have changed; may be nil. It does not wait.
@@ -111,15 +97,16 @@ type Rollout struct {
 	used   atomic.Int64     // by tables, in bytes
 	counts *ratelimit.Bound // of the counts of rate limits
 
+	version atomic.Int64 // of what is served
+
 	reading sync.Mutex // held while changes are read
-	readAt  time.Time
+	place   follow.Place
 	byID    map[string]*hosts.Domain // custom domains
 
-	mu      sync.Mutex // of what follows
-	version int64
-	loaded  map[*deployment]struct{} // those that have a table
-	shares  map[string]*share        // by account
-	closed  bool
+	mu     sync.Mutex               // of what follows
+	loaded map[*deployment]struct{} // those that have a table
+	shares map[string]*share        // by account
+	closed bool
 }
 
 // New returns a rollout that knows nothing yet.
@@ -163,36 +150,9 @@ func (r *Rollout) Deployment(name string) hosts.Site {
 // Run follows the version until ctx ends. Stop serving before.
 func (r *Rollout) Run(ctx context.Context) error {
 	defer r.close()
-	reconnects, stop := r.options.Bus.Reconnects()
-	defer stop()
-	unlisten, err := r.options.Bus.Listen(bus.SubjectGateway, func([]byte) { r.Nudge() })
-	if err != nil {
-		return fmt.Errorf("hear of deployments: %w", err)
-	}
-	defer unlisten()
-	// Nudges come from here on; what was changed before is found by reading. Without the bus
-	// the ticks are enough.
-	_ = r.options.Bus.Sync(ctx)
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
-	failing := false
-	for {
-		err := r.Update(ctx)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err != nil && !failing {
-			r.options.Logger.Error("it can't be read what is deployed; what is known goes on", "error", err)
-		}
-		failing = err != nil
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-r.nudges:
-		case <-reconnects:
-		case <-tick.C:
-		}
-	}
+	return follow.Follower{
+		Bus: r.options.Bus, Nudges: r.nudges, Update: r.Update, Logger: r.options.Logger, Fails: "it can't be read what is deployed; what is known goes on",
+	}.Run(ctx)
 }
 
 // close ends the making of tables and lets go of connections to back ends.
@@ -217,42 +177,42 @@ func (r *Rollout) Update(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("look for changes of deployments: %w", err)
 	}
-	since, stale := r.known(), time.Since(r.readAt) >= staleAfter
-	switch {
-	case version == since && !stale:
+	if r.place.At(version) {
 		r.catchUp()
-		r.readAt = time.Now()
 		return nil
-	case version < since || stale: // it goes back when the database comes from a backup
-		since = 0
 	}
-	// Domains come first: so the deployments that they lead to are known.
-	custom, read, err := r.readDomains(ctx, since)
+	read, all, err := follow.Read(ctx, &r.place, r.read)
 	if err != nil {
 		return err
 	}
-	changes, version, err := r.options.Store.Served(ctx, since)
-	if err != nil {
-		return fmt.Errorf("read changes of deployments: %w", err)
-	}
-	if r.options.Domains != nil {
-		version = min(version, read)
-	}
-	r.take(changes, since == 0, version)
-	r.takeDomains(custom, since == 0)
-	r.readAt = time.Now()
+	r.take(read.deployments, all)
+	r.version.Store(r.place.Version())
+	r.takeDomains(read.domains, all)
 	return nil
 }
 
-// known returns the version that was taken over last; 0: none.
-func (r *Rollout) known() int64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.version
+// changes are what has changed since a version.
+type changes struct {
+	domains     []domains.Served
+	deployments []deployments.Served
+}
+
+// read reads domains first: so the deployments that they lead to are known.
+func (r *Rollout) read(ctx context.Context, since int64) (c changes, version int64, err error) {
+	of := int64(math.MaxInt64)
+	if r.options.Domains != nil {
+		if c.domains, of, err = r.options.Domains.ServedDomains(ctx, since); err != nil {
+			return c, 0, fmt.Errorf("read changes of custom domains: %w", err)
+		}
+	}
+	if c.deployments, version, err = r.options.Store.Served(ctx, since); err != nil {
+		return c, 0, fmt.Errorf("read changes of deployments: %w", err)
+	}
+	return c, min(version, of), nil
 }
 
 // take takes changes over; all says that they are everything there is.
-func (r *Rollout) take(changes []deployments.Served, all bool, version int64) {
+func (r *Rollout) take(changes []deployments.Served, all bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	before := map[string]*deployment{}
@@ -281,7 +241,6 @@ func (r *Rollout) take(changes []deployments.Served, all bool, version int64) {
 		}
 	}
 	r.byName.Store(&after)
-	r.version = version
 }
 
 // catchUp has tables made that could not be made when they were wanted first.

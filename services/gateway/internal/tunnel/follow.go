@@ -3,8 +3,8 @@ package tunnel
 import (
 	"context"
 	"slices"
-	"time"
 
+	"waybill.dev/services/gateway/internal/follow"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store/tunnels"
 	"waybill.dev/shared/tunnel"
@@ -14,27 +14,17 @@ import (
 func (t *Tunnels) update(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
-	t.mu.RLock()
-	since, stale := t.version, time.Since(t.readAt) >= staleAfter
-	t.mu.RUnlock()
-	if stale {
-		since = 0
-	}
-	changes, version, err := t.options.Store.ServedTunnels(ctx, since)
-	if err == nil && version < since { // it goes back when the database comes from a backup
-		since = 0
-		changes, version, err = t.options.Store.ServedTunnels(ctx, 0)
-	}
+	changes, all, err := follow.Read(ctx, &t.place, t.options.Store.ServedTunnels)
 	if err != nil {
 		t.options.Logger.Debug("it can't be read which tunnels there are; what is known goes on", "error", err)
 		return
 	}
-	t.take(changes, since == 0, version)
+	t.take(changes, all)
 	t.checkTokens(ctx)
 }
 
 // take applies changes. If all is true, they are the complete list of tunnels.
-func (t *Tunnels) take(changes []tunnels.Served, all bool, version int64) {
+func (t *Tunnels) take(changes []tunnels.Served, all bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if all {
@@ -42,10 +32,6 @@ func (t *Tunnels) take(changes []tunnels.Served, all bool, version int64) {
 	}
 	for _, served := range changes {
 		t.replace(served)
-	}
-	t.version = version
-	if all {
-		t.readAt = time.Now()
 	}
 }
 

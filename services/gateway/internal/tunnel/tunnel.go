@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
 
+	"waybill.dev/services/gateway/internal/follow"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/signal"
@@ -20,8 +21,6 @@ import (
 )
 
 const (
-	// pollEvery is how often the version is looked at besides nudges.
-	pollEvery = 4 * time.Second
 	// settleEvery is how often a gateway checks whether the operations of its agents are done.
 	settleEvery = 500 * time.Millisecond
 	// renewEvery is how often the rows of connections are renewed.
@@ -30,9 +29,6 @@ const (
 	storeTime = 5 * time.Second
 	// stopTime is how long requests may run when the process stops.
 	stopTime = 5 * time.Second
-	// staleAfter is the age at which the complete list is read again, instead of the changes. The
-	// database keeps removed tunnels for a day only.
-	staleAfter = 12 * time.Hour
 )
 
 // Store has tunnels.
@@ -48,10 +44,9 @@ type Store interface {
 
 // Bus is how gateways reach each other.
 type Bus interface {
+	follow.Bus
+
 	Announce(subject string, body []byte)
-	Listen(subject string, handle func(body []byte)) (stop func(), err error)
-	Reconnects() (c <-chan struct{}, stop func())
-	Sync(ctx context.Context) error
 	SendPart(p bus.Part) error
 	TakeParts(subject, group string, handle func(bus.Part)) (stop func(), err error)
 }
@@ -79,10 +74,10 @@ type Tunnels struct {
 	answers *answers
 	asked   asked
 
-	mu      sync.RWMutex // of what follows
-	version int64
-	readAt  time.Time
-	byID    map[string]*tunnelOf
+	place follow.Place // of Run
+
+	mu   sync.RWMutex // of what follows
+	byID map[string]*tunnelOf
 	// services are by account and name.
 	services map[serviceKey]service
 	closed   bool
@@ -139,7 +134,7 @@ func (t *Tunnels) Run(ctx context.Context) error {
 	}
 	defer unanswer()
 	_ = t.options.Bus.Sync(ctx) // without the bus the ticks are enough
-	poll, settle, renew := time.NewTicker(pollEvery), time.NewTicker(settleEvery), time.NewTicker(renewEvery)
+	poll, settle, renew := time.NewTicker(follow.Every), time.NewTicker(settleEvery), time.NewTicker(renewEvery)
 	defer poll.Stop()
 	defer settle.Stop()
 	defer renew.Stop()
