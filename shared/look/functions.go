@@ -20,12 +20,16 @@ func Functions(a *Assets) template.FuncMap {
 
 // tone says how a state is coloured: good, bad, warn, busy or idle.
 func tone(state any) string {
-	switch strings.ToLower(fmt.Sprint(state)) {
+	text := strings.ToLower(fmt.Sprint(state))
+	if code, err := strconv.Atoi(text); err == nil { // of HTTP
+		text = strconv.Itoa(code/100) + "xx"
+	}
+	switch text {
 	case "delivered", "succeeded", "ok", "healthy", "active", "done", "success", "up", "ready", "true", "2xx", "serving":
 		return "good"
-	case "failed", "exhausted", "circuitopen", "down", "error", "rejected", "gone", "refused", "tls", "dns", "connect", "http_5xx", "http_4xx", "protocol", "auth", "failing":
+	case "failed", "exhausted", "circuitopen", "down", "error", "rejected", "gone", "refused", "tls", "dns", "connect", "http_5xx", "http_4xx", "protocol", "auth", "failing", "5xx":
 		return "bad"
-	case "retrying", "timeout", "held", "degraded", "waiting", "http_3xx", "inactive", "expired", "warning", "warn", "cancelled":
+	case "retrying", "timeout", "held", "degraded", "waiting", "http_3xx", "inactive", "expired", "warning", "warn", "cancelled", "4xx":
 		return "warn"
 	case "pending", "sending", "scheduled", "running", "in_progress", "queued", "building":
 		return "busy"

@@ -89,7 +89,8 @@ func Routes(options Options) []web.Route {
 
 type handlers struct{ Options }
 
-type accountView struct {
+// Account is an account as callers see it.
+type Account struct {
 	ID        string  `json:"id"`
 	Name      string  `json:"name"`
 	CreatedOn *string `json:"createdOn"`
@@ -97,8 +98,15 @@ type accountView struct {
 	Key string `json:"key,omitzero"`
 }
 
-func view(a domain.Account) accountView {
-	return accountView{ID: a.ID, Name: a.Name, CreatedOn: web.Stamp(a.CreatedOn)}
+func view(a domain.Account) Account {
+	return Account{ID: a.ID, Name: a.Name, CreatedOn: web.Stamp(a.CreatedOn)}
+}
+
+// Caller is who calls.
+type Caller struct {
+	Sub     string         `json:"sub"`
+	Account string         `json:"account"`
+	Scopes  []domain.Scope `json:"scopes"`
 }
 
 // whoAmI tells a caller what its key stands for, and what it may do. Keys belong to no person: there is never
@@ -107,11 +115,7 @@ func whoAmI(c *web.Call) error {
 	if err := c.Check(); err != nil {
 		return err
 	}
-	return c.Answer(http.StatusOK, struct {
-		Sub     string         `json:"sub"`
-		Account string         `json:"account"`
-		Scopes  []domain.Scope `json:"scopes"`
-	}{c.Principal.ID, c.Principal.Account, c.Principal.Scopes})
+	return c.Answer(http.StatusOK, Caller{c.Principal.ID, c.Principal.Account, c.Principal.Scopes})
 }
 
 // list shows all accounts to the bootstrap key, and to others their own.
@@ -171,6 +175,11 @@ func (h *handlers) create(c *web.Call) error {
 	return c.Created(web.PathIn(account.Name), made)
 }
 
+// AdminKey is a new one, in full.
+type AdminKey struct {
+	Key string `json:"key"`
+}
+
 // createAdminKey helps an account whose admin keys are all lost.
 func (h *handlers) createAdminKey(c *web.Call) error {
 	name := anyAccount(c)
@@ -183,7 +192,5 @@ func (h *handlers) createAdminKey(c *web.Call) error {
 	if c.KeysChanged(err) != nil {
 		return web.Taken(err, "The account's bucket or consumer admin has just been made by another request. Try again.")
 	}
-	return c.Answer(http.StatusCreated, struct {
-		Key string `json:"key"`
-	}{key.Key.Reveal()})
+	return c.Answer(http.StatusCreated, AdminKey{key.Key.Reveal()})
 }

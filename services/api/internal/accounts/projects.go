@@ -9,7 +9,8 @@ import (
 
 const maxProjectName = 100
 
-type projectView struct {
+// Project is a project as callers see it.
+type Project struct {
 	ID          string  `json:"id"`
 	Name        string  `json:"name"`
 	AccountName string  `json:"accountName"`
@@ -18,8 +19,8 @@ type projectView struct {
 	ProductionBranch string `json:"productionBranch"`
 }
 
-func viewProject(p domain.Project) projectView {
-	return projectView{ID: p.ID, Name: p.Name, AccountName: p.Account, CreatedOn: web.Stamp(p.CreatedOn), ProductionBranch: p.ProductionBranch}
+func viewProject(p domain.Project) Project {
+	return Project{ID: p.ID, Name: p.Name, AccountName: p.Account, CreatedOn: web.Stamp(p.CreatedOn), ProductionBranch: p.ProductionBranch}
 }
 
 func (h *handlers) listProjects(c *web.Call) error {

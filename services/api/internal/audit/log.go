@@ -36,38 +36,49 @@ func Routes(log Log) []web.Route {
 
 type handlers struct{ log Log }
 
-// Members that Waybill never fills are there, and null, so that readers find the form that
+// Entry is an entry as callers see it. Members that Waybill never fills are there, and null, so that readers find the form that
 // they know.
-type auditView struct {
-	Action    string          `json:"action"`
-	Metadata  any             `json:"metadata"`
-	Actor     auditActor      `json:"actor"`
-	Resources []auditResource `json:"resources"`
-	Context   auditContext    `json:"context"`
-	Route     auditRoute      `json:"route"`
-	Timestamp *string         `json:"timestamp"`
-	RequestID string          `json:"requestId"`
-	Success   bool            `json:"success"`
-	Error     *string         `json:"error"`
-	Count     int             `json:"count"` // an extension
+type Entry struct {
+	Action    string     `json:"action"`
+	Metadata  any        `json:"metadata"`
+	Actor     Actor      `json:"actor"`
+	Resources []Resource `json:"resources"`
+	Context   Context    `json:"context"`
+	Route     Route      `json:"route"`
+	Timestamp *string    `json:"timestamp"`
+	RequestID string     `json:"requestId"`
+	Success   bool       `json:"success"`
+	Error     *string    `json:"error"`
+	Count     int        `json:"count"` // an extension
 }
 
-type auditActor struct {
+// Actor is who asked.
+type Actor struct {
 	Sub        string  `json:"sub"`
 	Email      *string `json:"email"`
 	Type       string  `json:"type"`
 	Connection *string `json:"connection"`
 	ActingAs   *string `json:"actingAs"`
-	Metadata   any     `json:"metadata"`
+	Metadata   *Facts  `json:"metadata"`
 }
 
-type auditResource struct {
+// Facts are what is known of an actor, and the name of a resource.
+type Facts struct {
+	ManagerID string `json:"managerId,omitzero"`
+	KeyID     string `json:"keyId,omitzero"`
+	Session   string `json:"session,omitzero"`
+	Name      string `json:"name,omitzero"`
+}
+
+// Resource is what was changed.
+type Resource struct {
 	Type     string `json:"type"`
 	ID       string `json:"id"`
-	Metadata any    `json:"metadata"`
+	Metadata *Facts `json:"metadata"`
 }
 
-type auditContext struct {
+// Context is where the caller was.
+type Context struct {
 	IPAddress  *string `json:"ipAddress"`
 	UserAgent  *string `json:"userAgent"`
 	Country    *string `json:"country"`
@@ -78,57 +89,54 @@ type auditContext struct {
 	ASOrg      *string `json:"asOrg"`
 }
 
-type auditRoute struct {
+// Route is what was called.
+type Route struct {
 	Source *string `json:"source"`
 	URL    *string `json:"url"`
 	Method *string `json:"method"`
 }
 
-type auditPagination struct {
+// Pagination is which part of the list a page is.
+type Pagination struct {
 	Limit   int  `json:"limit"`
 	Offset  int  `json:"offset"`
 	Total   int  `json:"total"`
 	HasMore bool `json:"hasMore"`
 }
 
-func viewAudit(e domain.AuditEntry) auditView {
-	v := auditView{
+// List is a page of the log.
+type List[V any] struct {
+	Data       []V        `json:"data"`
+	Pagination Pagination `json:"pagination"`
+}
+
+func viewAudit(e domain.AuditEntry) Entry {
+	v := Entry{
 		Action: e.Action, Timestamp: web.Stamp(e.At), RequestID: e.Caller.RequestID, Success: e.Success, Error: web.Optional(e.Error), Count: e.Count,
-		Actor:     auditActor{Sub: e.Caller.Sub, Type: e.Caller.Type, Metadata: actorFacts(e.Caller)},
-		Context:   auditContext{IPAddress: web.Optional(e.Caller.Address), UserAgent: web.Optional(e.Caller.UserAgent)},
-		Route:     auditRoute{URL: web.Optional(e.Caller.Route), Method: web.Optional(e.Caller.Method)},
-		Resources: make([]auditResource, 0, len(e.Resources)),
+		Actor:     Actor{Sub: e.Caller.Sub, Type: e.Caller.Type, Metadata: factsOf(e.Caller)},
+		Context:   Context{IPAddress: web.Optional(e.Caller.Address), UserAgent: web.Optional(e.Caller.UserAgent)},
+		Route:     Route{URL: web.Optional(e.Caller.Route), Method: web.Optional(e.Caller.Method)},
+		Resources: make([]Resource, 0, len(e.Resources)),
 	}
 	for _, r := range e.Resources {
-		v.Resources = append(v.Resources, auditResource{Type: r.Type, ID: r.ID, Metadata: fact("name", r.Name)})
+		v.Resources = append(v.Resources, Resource{Type: r.Type, ID: r.ID, Metadata: optional(Facts{Name: r.Name})})
 	}
 	return v
 }
 
-// actorFacts is by what the actor called: the key or the manager, and the console's session.
-func actorFacts(c domain.Caller) any {
-	facts := map[string]string{}
-	switch {
-	case c.Type == apikey.TypeManager:
-		facts["managerId"] = c.KeyID
-	case c.KeyID != "":
-		facts["keyId"] = c.KeyID
+// factsOf is by what an actor called: the key or the manager, and the console's session.
+func factsOf(c domain.Caller) *Facts {
+	if c.Type == apikey.TypeManager {
+		return optional(Facts{ManagerID: c.KeyID, Session: c.Session})
 	}
-	if c.Session != "" {
-		facts["session"] = c.Session
-	}
-	if len(facts) == 0 {
-		return nil
-	}
-	return facts
+	return optional(Facts{KeyID: c.KeyID, Session: c.Session})
 }
 
-// fact is metadata of one member; nil, which is written as null, when there is none.
-func fact(name, value string) any {
-	if value == "" {
+func optional(f Facts) *Facts {
+	if f == (Facts{}) {
 		return nil
 	}
-	return map[string]string{name: value}
+	return &f
 }
 
 func (h *handlers) list(c *web.Call) error {
@@ -164,8 +172,5 @@ func (h *handlers) list(c *web.Call) error {
 	if err != nil {
 		return err
 	}
-	return c.Answer(http.StatusOK, struct {
-		Data       []jsontext.Value `json:"data"`
-		Pagination auditPagination  `json:"pagination"`
-	}{views, auditPagination{filter.Limit, filter.Offset, total, filter.Offset+len(views) < total}})
+	return c.Answer(http.StatusOK, List[jsontext.Value]{views, Pagination{filter.Limit, filter.Offset, total, filter.Offset+len(views) < total}})
 }

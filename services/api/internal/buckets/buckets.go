@@ -57,7 +57,8 @@ func Routes(buckets Store) []web.Route {
 
 type handlers struct{ store Store }
 
-type bucketView struct {
+// Bucket is a bucket as callers see it.
+type Bucket struct {
 	ID            string            `json:"id"`
 	Name          string            `json:"name"`
 	CreatedOn     *string           `json:"createdOn"`
@@ -67,8 +68,8 @@ type bucketView struct {
 	Tags          map[string]string `json:"tags"`
 }
 
-func view(b domain.Bucket) bucketView {
-	return bucketView{
+func view(b domain.Bucket) Bucket {
+	return Bucket{
 		ID: b.ID, Name: b.Name, CreatedOn: web.Stamp(b.CreatedOn), UpdatedOn: web.Stamp(b.UpdatedOn),
 		IsRetrievable: b.Retrievable, Description: b.Description, Tags: b.Tags,
 	}

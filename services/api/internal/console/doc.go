@@ -26,7 +26,7 @@
 // A handler calls the API, returns its errors as they are, and shows a template:
 //
 //	func list(p *console.Page) error {
-//		var answer struct { Data []delivery `json:"data"`; NextCursor *string `json:"nextCursor"` }
+//		var answer web.CursorPage[deliveries.Delivery] // the type that the API's family answers with
 //		query := p.Pick("status", "webhookId", "cursor") // the URL is the page's state
 //		if err := p.API.Get("/v1/deliveries", query, &answer); err != nil {
 //			return err // 403, 404, 503 … as a page, with the API's status
@@ -41,6 +41,8 @@
 //     API's own handler with the session's principal, so rights, validation, tenancy and the audit
 //     log are the API's. Build paths with [Path]: it escapes. A part that the rest can do without
 //     is read with Try, whose problem the template "unavailable" shows: no right, no such operation.
+//   - Answers are read into the exported types of the API's families, and web.Listing and web.CursorPage of
+//     them. A page adds methods by embedding one.
 //   - The first Get of a page is of what the page is about. Its problem is the page's.
 //   - GET changes nothing. What changes is a form with method="post" to a route of method POST. It
 //     ends with [Page.Done], which says what was done on the page that it leads to, with

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Form is a form with what was typed into it, and what is wrong with that.
@@ -192,4 +193,30 @@ func (p *Page) Offsets(offset, shown, total int) Paging {
 		paging.Older = at(offset + shown)
 	}
 	return paging
+}
+
+// typing is how the browser's field for times writes one, which is in UTC.
+const typing = "2006-01-02T15:04:05"
+
+// Instant makes RFC 3339 of what the browser's field for times says.
+func Instant(text string) string {
+	for _, layout := range []string{typing, "2006-01-02T15:04", "2006-01-02 15:04", time.DateOnly} {
+		if t, err := time.Parse(layout, text); err == nil {
+			return t.Format(time.RFC3339)
+		}
+	}
+	return text
+}
+
+// Filters returns what the page's address says under the names, as the API takes it, and a form that
+// shows it. since, until, startTime and endTime are times.
+func (p *Page) Filters(names ...string) (url.Values, *Form) {
+	query, shown := p.Pick(names...), p.Pick(names...)
+	for _, name := range []string{"since", "until", "startTime", "endTime"} {
+		if t, err := time.Parse(time.RFC3339, Instant(query.Get(name))); err == nil {
+			query.Set(name, Instant(query.Get(name)))
+			shown.Set(name, t.UTC().Format(typing))
+		}
+	}
+	return query, NewForm(shown)
 }

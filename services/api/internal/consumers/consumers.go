@@ -3,8 +3,9 @@
 package consumers
 
 import (
+	"github.com/go-json-experiment/json/jsontext"
+
 	"context"
-	"encoding/json"
 	"net/http"
 
 	"waybill.dev/services/api/internal/buckets"
@@ -63,27 +64,28 @@ type handlers struct {
 	maker keys.Maker
 }
 
-type consumerView struct {
+// Consumer is a consumer as callers see it.
+type Consumer struct {
 	ID          string            `json:"id"`
 	Name        string            `json:"name"`
 	CreatedOn   *string           `json:"createdOn"`
 	UpdatedOn   *string           `json:"updatedOn"`
 	Description string            `json:"description"`
 	Tags        map[string]string `json:"tags"`
-	Metadata    json.RawMessage   `json:"metadata"`
+	Metadata    jsontext.Value    `json:"metadata"`
 	Scopes      []domain.Scope    `json:"scopes"`
 	// These are there when they were asked for, or have just been made.
 	APIKeys  *[]keys.Key         `json:"apiKeys,omitzero"`
 	Managers *[]managers.Manager `json:"managers,omitzero"`
 }
 
-func view(c domain.Consumer) consumerView {
-	v := consumerView{
+func view(c domain.Consumer) Consumer {
+	v := Consumer{
 		ID: c.ID, Name: c.Name, CreatedOn: web.Stamp(c.CreatedOn), UpdatedOn: web.Stamp(c.UpdatedOn),
-		Description: c.Description, Tags: c.Tags, Metadata: c.Metadata, Scopes: c.Scopes,
+		Description: c.Description, Tags: c.Tags, Metadata: jsontext.Value(c.Metadata), Scopes: c.Scopes,
 	}
 	if len(v.Metadata) == 0 {
-		v.Metadata = json.RawMessage("{}")
+		v.Metadata = jsontext.Value("{}")
 	}
 	return v
 }
@@ -110,7 +112,7 @@ func (p parts) ofStore() access.Parts {
 	return access.Parts{Keys: p.keys, Secrets: p.keys && p.format == keys.Visible, Managers: p.managers}
 }
 
-func (p parts) view(v access.ConsumerView) consumerView {
+func (p parts) view(v access.ConsumerView) Consumer {
 	shown := view(v.Consumer)
 	if p.keys {
 		list := web.Views(v.Keys, p.format.View)

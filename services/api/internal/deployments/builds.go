@@ -17,21 +17,24 @@ func stepNames() []string { return []string{"unpack", "variables", "check", "act
 // stepSkipped is the status of a step that an ended build has not come to.
 const stepSkipped = "SKIPPED"
 
-type statusView struct {
-	Status      string              `json:"status"`
-	URL         string              `json:"url"`
-	LocalURL    string              `json:"localUrl,omitempty"`
-	Steps       map[string]stepView `json:"steps"`
-	BuildResult buildResult         `json:"buildResult"`
+// Status is how far a build has come.
+type Status struct {
+	Status      string          `json:"status"`
+	URL         string          `json:"url"`
+	LocalURL    string          `json:"localUrl,omitempty"`
+	Steps       map[string]Step `json:"steps"`
+	BuildResult BuildResult     `json:"buildResult"`
 }
 
-type stepView struct {
+// Step is a part of a build.
+type Step struct {
 	Status     string  `json:"status"`
 	StartedOn  *string `json:"startedOn"`
 	FinishedOn *string `json:"finishedOn"`
 }
 
-type buildResult struct {
+// BuildResult is what came of a build.
+type BuildResult struct {
 	BuildID *string             `json:"buildId"`
 	Routes  int                 `json:"routes"`
 	Errors  []domain.BuildFault `json:"errors"`
@@ -57,10 +60,10 @@ func (h *handlers) status(c *web.Call) error {
 }
 
 // viewStatus tells of a build, or of an archive that has not come yet.
-func (h *handlers) viewStatus(s deployments.Status, now time.Time) statusView {
-	v := statusView{
-		Status: inProgress, URL: h.url(s.Source.Deployment), LocalURL: h.localURL(s.Source.Deployment), Steps: map[string]stepView{},
-		BuildResult: buildResult{Errors: []domain.BuildFault{}},
+func (h *handlers) viewStatus(s deployments.Status, now time.Time) Status {
+	v := Status{
+		Status: inProgress, URL: h.url(s.Source.Deployment), LocalURL: h.localURL(s.Source.Deployment), Steps: map[string]Step{},
+		BuildResult: BuildResult{Errors: []domain.BuildFault{}},
 	}
 	var steps []domain.BuildStep
 	if b := s.Build; b == nil {
@@ -78,7 +81,7 @@ func (h *handlers) viewStatus(s deployments.Status, now time.Time) statusView {
 		v.BuildResult.BuildID, v.BuildResult.Routes, steps = &b.ID, b.Routes, b.Steps
 		v.BuildResult.Errors = append(v.BuildResult.Errors, b.Faults...)
 	}
-	rest := stepView{Status: string(domain.BuildQueued)}
+	rest := Step{Status: string(domain.BuildQueued)}
 	if v.Status != inProgress {
 		rest.Status = stepSkipped
 	}
@@ -86,7 +89,7 @@ func (h *handlers) viewStatus(s deployments.Status, now time.Time) statusView {
 		v.Steps[name] = rest
 	}
 	for _, step := range steps {
-		v.Steps[step.Name] = stepView{Status: string(step.Status), StartedOn: web.Stamp(step.StartedOn), FinishedOn: web.Stamp(step.FinishedOn)}
+		v.Steps[step.Name] = Step{Status: string(step.Status), StartedOn: web.Stamp(step.StartedOn), FinishedOn: web.Stamp(step.FinishedOn)}
 	}
 	return v
 }
@@ -112,8 +115,8 @@ const (
 	stagePortal = "dev-portal"
 )
 
-// logView has an entry for each stage that was asked for.
-type logView struct {
+// Log has an entry for each stage that was asked for.
+type Log struct {
 	API       map[string][]domain.BuildLine `json:"api,omitzero"`
 	DevPortal map[string][]domain.BuildLine `json:"devPortal,omitzero"`
 }
@@ -136,8 +139,8 @@ func (h *handlers) logs(c *web.Call) error {
 }
 
 // viewLog has the lines by steps, all of which are there; an empty stage or step is all.
-func viewLog(lines []domain.BuildLine, stage, step string) logView {
-	var v logView
+func viewLog(lines []domain.BuildLine, stage, step string) Log {
+	var v Log
 	if stage == stagePortal {
 		v.DevPortal = map[string][]domain.BuildLine{}
 		return v

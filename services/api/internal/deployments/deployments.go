@@ -137,11 +137,11 @@ func (h *handlers) list(c *web.Call) error {
 	if err != nil {
 		return err
 	}
-	return web.AnswerList(c, page, total, views, func(v view) view { return v })
+	return web.AnswerList(c, page, total, views, func(v Deployment) Deployment { return v })
 }
 
 // find returns a page of deployments, and how many there are.
-func (h *handlers) find(c *web.Call, filter deployments.Filter) ([]view, int, error) {
+func (h *handlers) find(c *web.Call, filter deployments.Filter) ([]Deployment, int, error) {
 	local := h.Local.in(filter)
 	shown := local[min(filter.Offset, len(local)):]
 	filter.Limit -= len(shown)
@@ -150,7 +150,7 @@ func (h *handlers) find(c *web.Call, filter deployments.Filter) ([]view, int, er
 	if err != nil && !h.Local.onlyIn(filter, err) {
 		return nil, 0, missing(err, "project")
 	}
-	views := make([]view, 0, len(list)+len(shown))
+	views := make([]Deployment, 0, len(list)+len(shown))
 	for _, state := range shown {
 		views = append(views, h.localView(c, state))
 	}
@@ -169,21 +169,21 @@ func (h *handlers) get(c *web.Call) error {
 }
 
 // one returns a deployment for a request that has no parameters but its name.
-func (h *handlers) one(c *web.Call, name string) (view, error) {
+func (h *handlers) one(c *web.Call, name string) (Deployment, error) {
 	if err := c.Check(); err != nil {
-		return view{}, err
+		return Deployment{}, err
 	}
 	if h.Local.is(c.Principal.Account, name) {
 		return h.localView(c, h.Local.State()), nil
 	}
 	d, err := h.Deployments.GetDeployment(c.Context(), c.Principal.Account, name)
 	if err != nil {
-		return view{}, err
+		return Deployment{}, err
 	}
 	v := h.view(d)
 	v.LocalURL = h.localURL(v.Name)
 	kept, limit, err := h.Sources.SourceBytes(c.Context(), c.Principal.Account)
-	v.Archives = &archives{kept, limit}
+	v.Archives = &Archives{kept, limit}
 	return v, err
 }
 
@@ -223,5 +223,5 @@ func (h *handlers) redeploy(c *web.Call) error {
 		return limited(err)
 	}
 	h.Changed()
-	return c.Answer(http.StatusAccepted, redeployed{Status: enqueued, StatusID: &build.StatusID, BuildID: &build.ID})
+	return c.Answer(http.StatusAccepted, Redeployed{Status: enqueued, StatusID: &build.StatusID, BuildID: &build.ID})
 }

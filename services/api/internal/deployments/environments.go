@@ -28,7 +28,8 @@ func (h *handlers) environments() []web.Route {
 	}
 }
 
-type environmentView struct {
+// Environment is a deployment as an environment of its project.
+type Environment struct {
 	Name            string                 `json:"name"`
 	CreatedOn       *string                `json:"createdOn"`
 	AccountName     string                 `json:"accountName"`
@@ -43,8 +44,8 @@ type environmentView struct {
 }
 
 // viewEnvironment shows a deployment as an environment; domains are the active ones of its account.
-func viewEnvironment(v view, domains []domain.CustomDomain, gateway string) environmentView {
-	e := environmentView{
+func viewEnvironment(v Deployment, domains []domain.CustomDomain, gateway string) Environment {
+	e := Environment{
 		Name: v.Name, CreatedOn: v.CreatedOn, AccountName: v.AccountName, ProjectName: v.ProjectName, BranchName: v.BranchName,
 		EnvironmentType: v.EnvironmentType, DeploymentName: v.Name, URLs: []string{},
 	}
@@ -88,7 +89,7 @@ func (h *handlers) listEnvironments(c *web.Call) error {
 	if err != nil {
 		return err
 	}
-	return web.AnswerList(c, page, total, views, func(v view) environmentView { return viewEnvironment(v, active, h.GatewayURL) })
+	return web.AnswerList(c, page, total, views, func(v Deployment) Environment { return viewEnvironment(v, active, h.GatewayURL) })
 }
 
 // activeDomains returns the custom domains that an account has, the default one of each deployment first.

@@ -65,8 +65,8 @@ func (l *Local) onlyIn(f deployments.Filter, err error) bool {
 	return isMissing(err) && l.is(f.Account, f.Project)
 }
 
-func (h *handlers) localView(c *web.Call, s LocalState) view {
-	v := view{
+func (h *handlers) localView(c *web.Call, s LocalState) Deployment {
+	v := Deployment{
 		Name: LocalName, URL: c.WholeLink(""), Label: LocalName, URLParameter: LocalName, LoggingID: LocalName,
 		AccountName: domain.DefaultAccount, ProjectName: LocalName, BranchName: LocalName, EnvironmentType: domain.Production,
 		CreatedOn: web.Stamp(s.Loaded), UpdatedOn: web.Stamp(s.Loaded), State: domain.DeploymentStarted,
@@ -101,5 +101,5 @@ func (h *handlers) reload(c *web.Call, buildID string) error {
 	if err := h.Deployments.NoteReload(c.Context(), domain.DefaultAccount, LocalName); err != nil {
 		return err
 	}
-	return c.Answer(http.StatusAccepted, redeployed{Status: enqueued})
+	return c.Answer(http.StatusAccepted, Redeployed{Status: enqueued})
 }

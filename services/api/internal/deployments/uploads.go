@@ -92,7 +92,7 @@ func (h *handlers) upload(c *web.Call) error {
 		return refused(err)
 	}
 	h.Changed()
-	return c.Answer(http.StatusAccepted, uploaded{StatusID: build.StatusID, BuildID: build.ID, DeploymentName: build.Deployment, URL: h.url(build.Deployment)})
+	return c.Answer(http.StatusAccepted, Uploaded{StatusID: build.StatusID, BuildID: build.ID, DeploymentName: build.Deployment, URL: h.url(build.Deployment)})
 }
 
 // putArchive takes the archive of an upload that createSource has started, from whoever has
@@ -131,7 +131,7 @@ func (h *handlers) putArchive(c *web.Call) error {
 		return refused(err)
 	}
 	h.Changed()
-	return c.Answer(http.StatusAccepted, uploaded{StatusID: build.StatusID, BuildID: build.ID, DeploymentName: build.Deployment, URL: h.url(build.Deployment)})
+	return c.Answer(http.StatusAccepted, Uploaded{StatusID: build.StatusID, BuildID: build.ID, DeploymentName: build.Deployment, URL: h.url(build.Deployment)})
 }
 
 // readArchive reads a body that is an archive, and checks all that was read. What is wrong

@@ -14,20 +14,23 @@ import (
 // enqueued is what a redeployment is answered with.
 const enqueued = "request enqueued"
 
-type redeployed struct {
+// Redeployed is a build that a deployment was asked for.
+type Redeployed struct {
 	Status   string  `json:"status"`
 	StatusID *string `json:"statusId"`
 	BuildID  *string `json:"buildId"`
 }
 
-type uploaded struct {
+// Uploaded is a build that an archive has begun.
+type Uploaded struct {
 	StatusID       string `json:"statusId"`
 	BuildID        string `json:"buildId"`
 	DeploymentName string `json:"deploymentName"`
 	URL            string `json:"url"`
 }
 
-type view struct {
+// Deployment is a deployment as callers see it.
+type Deployment struct {
 	Name               string                 `json:"name"`
 	URL                string                 `json:"url"`
 	LocalURL           string                 `json:"localUrl,omitempty"` // not in lists
@@ -42,20 +45,21 @@ type view struct {
 	Message            string                 `json:"message"`
 	BranchName         string                 `json:"branchName"`
 	EnvironmentType    domain.EnvironmentType `json:"environmentType"`
-	Build              *buildView             `json:"build"`
-	LastBuild          *buildView             `json:"lastBuild"`
+	Build              *Build                 `json:"build"`
+	LastBuild          *Build                 `json:"lastBuild"`
 	VariablesChangedOn *string                `json:"variablesChangedOn"`
 	// Archives are those of the account; lists don't have them.
-	Archives *archives `json:"archives,omitzero"`
+	Archives *Archives `json:"archives,omitzero"`
 }
 
-type archives struct {
+// Archives is how much of them an account keeps, and how much it may.
+type Archives struct {
 	Bytes int64 `json:"bytes"`
 	Limit int64 `json:"limit"`
 }
 
-func (h *handlers) view(d deployments.Listed) view {
-	return view{
+func (h *handlers) view(d deployments.Listed) Deployment {
+	return Deployment{
 		Name: d.Name, URL: h.url(d.Name), Label: d.Branch, URLParameter: d.Name, LoggingID: d.Name,
 		CreatedOn: web.Stamp(d.CreatedOn), UpdatedOn: web.Stamp(d.UpdatedOn),
 		AccountName: d.Account, ProjectName: d.Project, BranchName: d.Branch, EnvironmentType: d.EnvironmentType,
@@ -64,7 +68,8 @@ func (h *handlers) view(d deployments.Listed) view {
 	}
 }
 
-type buildView struct {
+// Build is a build as callers see it.
+type Build struct {
 	ID              string                 `json:"id"`
 	StatusID        string                 `json:"statusId"`
 	Number          int64                  `json:"number"`
@@ -77,14 +82,14 @@ type buildView struct {
 	CreatedBy       string                 `json:"createdBy"`
 }
 
-func viewBuild(b domain.Build) buildView {
-	return buildView{
+func viewBuild(b domain.Build) Build {
+	return Build{
 		ID: b.ID, StatusID: b.StatusID, Number: b.Number, Status: b.Status, EnvironmentType: b.EnvironmentType, Routes: b.Routes,
 		CreatedOn: web.Stamp(b.CreatedOn), FinishedOn: web.Stamp(b.FinishedOn), ActivatedOn: web.Stamp(b.ActivatedOn), CreatedBy: b.CreatedBy,
 	}
 }
 
-func optionalBuild(b *domain.Build) *buildView {
+func optionalBuild(b *domain.Build) *Build {
 	if b == nil {
 		return nil
 	}

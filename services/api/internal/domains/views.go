@@ -23,7 +23,7 @@ type resultView struct {
 
 // stateView is how far a domain has come, and what is missing.
 type stateView struct {
-	OwnershipVerification recordView      `json:"ownershipVerification"`
+	OwnershipVerification Record          `json:"ownershipVerification"`
 	CNAME                 *string         `json:"cname"`
 	Status                string          `json:"status"`
 	Errors                []string        `json:"errors"`
@@ -37,7 +37,8 @@ type stateView struct {
 	UpdatedOn             *string         `json:"updatedOn"`
 }
 
-type recordView struct {
+// Record is a record in DNS.
+type Record struct {
 	Name  string `json:"name"`
 	Type  string `json:"type"`
 	Value string `json:"value"`
@@ -52,7 +53,7 @@ type certificateView struct {
 
 func (h *handlers) state(d *domain.CustomDomain) stateView {
 	v := stateView{
-		OwnershipVerification: recordView{domain.DomainRecord + d.Hostname, "TXT", d.Token},
+		OwnershipVerification: Record{domain.DomainRecord + d.Hostname, "TXT", d.Token},
 		CNAME:                 h.Names.target(), Status: statusPending, Errors: []string{},
 		Certificate: certificateView{
 			Status: d.Certificate.Status(time.Now()), Source: web.Optional(string(d.Certificate.Source)),
@@ -76,18 +77,19 @@ func (h *handlers) view(d domain.CustomDomain) resultView {
 	return resultView{web.Optional(d.Deployment), d.Hostname, stageAPI, h.state(&d)}
 }
 
-// itemView is a domain in a list.
-type itemView struct {
-	ID          string           `json:"id"`
-	AccountName string           `json:"accountName"`
-	ProjectName string           `json:"projectName"`
-	Deployments []deploymentView `json:"deployments"`
-	Hostname    string           `json:"hostname"`
-	Provider    string           `json:"provider"`
+// Domain is a domain in a list.
+type Domain struct {
+	ID          string       `json:"id"`
+	AccountName string       `json:"accountName"`
+	ProjectName string       `json:"projectName"`
+	Deployments []Deployment `json:"deployments"`
+	Hostname    string       `json:"hostname"`
+	Provider    string       `json:"provider"`
 	stateView
 }
 
-type deploymentView struct {
+// Deployment is what a domain leads to.
+type Deployment struct {
 	DeploymentName  *string `json:"deploymentName"`
 	Branch          *string `json:"branch"`
 	EnvironmentType *string `json:"environmentType"`
@@ -96,10 +98,10 @@ type deploymentView struct {
 	CNAME           *string `json:"cname"`
 }
 
-func (h *handlers) item(d domain.CustomDomain) itemView {
-	v := itemView{
+func (h *handlers) item(d domain.CustomDomain) Domain {
+	v := Domain{
 		ID: d.ID, AccountName: d.Account, ProjectName: d.Project, Hostname: d.Hostname, Provider: "custom",
-		Deployments: []deploymentView{{
+		Deployments: []Deployment{{
 			DeploymentName: web.Optional(d.Deployment), Branch: web.Optional(d.Branch), IsDefault: d.IsDefault, Stage: stageAPI, CNAME: h.Names.target(),
 		}},
 		stateView: h.state(&d),

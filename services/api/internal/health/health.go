@@ -50,7 +50,8 @@ type handlers struct {
 	bus   Bus
 }
 
-type healthView struct {
+// Health is how the process is doing.
+type Health struct {
 	Status string `json:"status"`
 	Store  string `json:"store"`
 	Bus    string `json:"bus"`
@@ -58,7 +59,7 @@ type healthView struct {
 	Missing string `json:"missing,omitempty"`
 }
 
-func (h *handlers) lookAtBus(view *healthView) {
+func (h *handlers) lookAtBus(view *Health) {
 	view.Bus = stateUp
 	if h.bus.Ready() != nil {
 		view.Bus = stateDown
@@ -70,7 +71,7 @@ func (h *handlers) lookAtBus(view *healthView) {
 func (h *handlers) alive(c *web.Call) error {
 	ctx, cancel := context.WithTimeout(c.Context(), aliveBudget)
 	defer cancel()
-	view := healthView{Status: "alive", Store: stateUp}
+	view := Health{Status: "alive", Store: stateUp}
 	h.lookAtBus(&view)
 	if h.store.Ping(ctx) != nil {
 		view.Store = stateDown
@@ -80,7 +81,7 @@ func (h *handlers) alive(c *web.Call) error {
 
 // ready does not depend on the bus: what it can't take now goes out when it is back.
 func (h *handlers) ready(c *web.Call) error {
-	view := healthView{Status: "ready", Store: stateUp}
+	view := Health{Status: "ready", Store: stateUp}
 	h.lookAtBus(&view)
 	detail := ""
 	if err := h.store.Ping(c.Context()); err != nil {

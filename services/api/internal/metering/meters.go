@@ -13,7 +13,8 @@ import (
 	"waybill.dev/shared/store/metering"
 )
 
-type meterView struct {
+// Meter is a meter as callers see it.
+type Meter struct {
 	ID            string             `json:"id"`
 	Slug          string             `json:"slug"`
 	Name          string             `json:"name"`
@@ -28,8 +29,8 @@ type meterView struct {
 	UpdatedAt     *string            `json:"updatedAt"`
 }
 
-func viewMeter(m domain.Meter) meterView {
-	return meterView{
+func viewMeter(m domain.Meter) Meter {
+	return Meter{
 		m.ID, m.Slug, m.Name, m.Description, m.Metadata, m.Aggregation, m.EventType, web.Stamp(m.EventFrom), m.ValueProperty, m.GroupBy,
 		web.Stamp(m.CreatedOn), web.Stamp(m.UpdatedOn),
 	}
@@ -123,14 +124,16 @@ const (
 	maxClient = 36
 )
 
-type queryView struct {
+// Query is what was used of a meter.
+type Query struct {
 	From       *string         `json:"from"`
 	To         *string         `json:"to"`
 	WindowSize metering.Window `json:"windowSize,omitzero"`
-	Data       []valueView     `json:"data"`
+	Data       []Value         `json:"data"`
 }
 
-type valueView struct {
+// Value is what was used in a window of time.
+type Value struct {
 	Value       int64             `json:"value"`
 	WindowStart *string           `json:"windowStart"`
 	WindowEnd   *string           `json:"windowEnd"`
@@ -192,8 +195,8 @@ func (h *handlers) answerQuery(c *web.Call, bucket domain.BucketKey, ask *meteri
 	if err := queryFault(err); err != nil {
 		return err
 	}
-	v := queryView{web.Stamp(ask.From), web.Stamp(ask.To), ask.Window, web.Views(values, func(v metering.MeterValue) valueView {
-		return valueView{v.Value, web.Stamp(v.Start), web.Stamp(v.End), v.Subject, v.Customer, v.Groups}
+	v := Query{web.Stamp(ask.From), web.Stamp(ask.To), ask.Window, web.Views(values, func(v metering.MeterValue) Value {
+		return Value{v.Value, web.Stamp(v.Start), web.Stamp(v.End), v.Subject, v.Customer, v.Groups}
 	})}
 	return c.Answer(http.StatusOK, v)
 }

@@ -16,7 +16,8 @@ import (
 	"waybill.dev/shared/store/metering"
 )
 
-type featureView struct {
+// Feature is a feature as callers see it.
+type Feature struct {
 	ID         string            `json:"id"`
 	Key        string            `json:"key"`
 	Name       string            `json:"name"`
@@ -28,8 +29,8 @@ type featureView struct {
 	ArchivedAt *string           `json:"archivedAt,omitzero"`
 }
 
-func viewFeature(f domain.Feature) featureView {
-	return featureView{f.ID, f.Key, f.Name, f.MeterSlug, f.Filters, f.Metadata, web.Stamp(f.CreatedOn), web.Stamp(f.UpdatedOn), web.Stamp(f.ArchivedOn)}
+func viewFeature(f domain.Feature) Feature {
+	return Feature{f.ID, f.Key, f.Name, f.MeterSlug, f.Filters, f.Metadata, web.Stamp(f.CreatedOn), web.Stamp(f.UpdatedOn), web.Stamp(f.ArchivedOn)}
 }
 
 func (h *handlers) listFeatures(c *web.Call) error {
@@ -91,7 +92,8 @@ func (h *handlers) archiveFeature(c *web.Call) error {
 	return c.NoContent()
 }
 
-type planView struct {
+// Plan is a version of a plan as callers see it.
+type Plan struct {
 	ID             string            `json:"id"`
 	Key            string            `json:"key"`
 	Version        int               `json:"version"`
@@ -110,12 +112,12 @@ type planView struct {
 	UpdatedAt      *string           `json:"updatedAt"`
 }
 
-func viewPlan(p domain.Plan) planView {
+func viewPlan(p domain.Plan) Plan {
 	phases, err := json.Marshal(p.Phases)
 	if err != nil {
 		phases = []byte("[]") // they were read from JSON
 	}
-	return planView{
+	return Plan{
 		p.ID, p.Key, p.Version, p.Name, p.Description, p.Metadata, p.Currency, p.BillingCadence, p.Status,
 		web.Stamp(p.EffectiveFrom), web.Stamp(p.EffectiveTo), jsontext.Value(p.Alignment), jsontext.Value(p.ProRating), phases,
 		web.Stamp(p.CreatedOn), web.Stamp(p.UpdatedOn),
@@ -233,7 +235,8 @@ func (h *handlers) deletePlan(c *web.Call) error {
 	return c.NoContent()
 }
 
-type subscriptionView struct {
+// Subscription is the plan that a consumer has.
+type Subscription struct {
 	Consumer    string  `json:"consumer"`
 	CustomerID  string  `json:"customerId"`
 	PlanID      string  `json:"planId"`
@@ -246,12 +249,12 @@ type subscriptionView struct {
 	UpdatedAt   *string `json:"updatedAt"`
 }
 
-func viewSubscription(e *metering.Entitled) subscriptionView {
+func viewSubscription(e *metering.Entitled) Subscription {
 	phase := ""
 	if p := e.Plan.Phase(e.Since, time.Now()); p != nil {
 		phase = p.Key
 	}
-	return subscriptionView{
+	return Subscription{
 		e.Consumer, e.ConsumerID, e.Plan.ID, e.Plan.Key, e.Plan.Version, phase,
 		web.Stamp(e.Anchor), web.Stamp(e.Since), web.Stamp(e.CreatedOn), web.Stamp(e.UpdatedOn),
 	}
@@ -318,12 +321,13 @@ func unsubscribed(err error) error {
 	return err
 }
 
-type accessView struct {
-	Entitlements map[string]entitlementView `json:"entitlements"`
+// Access is what a consumer may use, by features.
+type Access struct {
+	Entitlements map[string]Entitlement `json:"entitlements"`
 }
 
-// entitlementView has the numbers of features with a meter alone.
-type entitlementView struct {
+// Entitlement has the numbers of features with a meter alone.
+type Entitlement struct {
 	HasAccess bool           `json:"hasAccess"`
 	Balance   *int64         `json:"balance,omitzero"`
 	Usage     *int64         `json:"usage,omitzero"`
@@ -332,9 +336,9 @@ type entitlementView struct {
 	Config    jsontext.Value `json:"config,omitzero"`
 }
 
-func viewUsage(u *domain.Usage) entitlementView {
+func viewUsage(u *domain.Usage) Entitlement {
 	e := &u.Grant.Entitlement
-	v := entitlementView{HasAccess: true, Config: jsontext.Value(e.Config)}
+	v := Entitlement{HasAccess: true, Config: jsontext.Value(e.Config)}
 	if u.Grant.Meter == nil || e.Type != domain.EntitlementMetered {
 		return v
 	}
@@ -353,7 +357,7 @@ func (h *handlers) access(c *web.Call) error {
 	if err != nil && !errors.Is(err, metering.ErrNoSubscription) {
 		return err
 	}
-	v := accessView{make(map[string]entitlementView, len(list))}
+	v := Access{make(map[string]Entitlement, len(list))}
 	for i := range list {
 		v.Entitlements[list[i].Grant.FeatureKey] = viewUsage(&list[i])
 	}

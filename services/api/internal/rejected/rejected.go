@@ -42,9 +42,9 @@ type handlers struct {
 	bus      Bus
 }
 
-// messageView is a bus message that was no event. A body that is no UTF-8 is shown in
+// Message is a bus message that was no event. A body that is no UTF-8 is shown in
 // base64.
-type messageView struct {
+type Message struct {
 	Subject      string  `json:"subject"`
 	Time         *string `json:"time"`
 	Reason       string  `json:"reason"`
@@ -52,8 +52,8 @@ type messageView struct {
 	BodyEncoding string  `json:"bodyEncoding"`
 }
 
-func view(m bus.Rejected) messageView {
-	v := messageView{Subject: m.Subject, Time: web.Stamp(m.Time), Reason: m.Reason, Body: string(m.Body), BodyEncoding: "text"}
+func view(m bus.Rejected) Message {
+	v := Message{Subject: m.Subject, Time: web.Stamp(m.Time), Reason: m.Reason, Body: string(m.Body), BodyEncoding: "text"}
 	if !utf8.Valid(m.Body) {
 		v.Body, v.BodyEncoding = base64.StdEncoding.EncodeToString(m.Body), "base64"
 	}
@@ -91,7 +91,7 @@ func (h *handlers) list(c *web.Call) error {
 	if err != nil {
 		return err
 	}
-	page := web.CursorPage[messageView]{Data: web.Views(messages, view)}
+	page := web.CursorPage[Message]{Data: web.Views(messages, view)}
 	if next > 0 {
 		page.NextCursor = web.Optional(strconv.FormatUint(next, 10))
 	}

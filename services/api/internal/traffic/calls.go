@@ -26,7 +26,8 @@ const (
 	maxCounts       = 20_000
 )
 
-type callView struct {
+// Call is one of the newest requests.
+type Call struct {
 	Consumer   string  `json:"consumer"`
 	Method     string  `json:"method"`
 	RoutePath  string  `json:"routePath"`
@@ -34,6 +35,11 @@ type callView struct {
 	TimeStamp  *string `json:"timeStamp"`
 	City       string  `json:"city"`    // not known, and there for readers who look for it
 	Country    string  `json:"country"` // likewise
+}
+
+// Data is an answer that has nothing else.
+type Data[V any] struct {
+	Data V `json:"data"`
 }
 
 func (h *handlers) recent(c *web.Call) error {
@@ -47,10 +53,8 @@ func (h *handlers) recent(c *web.Call) error {
 	if err != nil {
 		return err
 	}
-	return c.Answer(http.StatusOK, struct {
-		Data []callView `json:"data"`
-	}{web.Views(requests, func(r traffic.Request) callView {
-		return callView{Consumer: r.Consumer, Method: r.Method, RoutePath: r.RoutePath, StatusCode: strconv.Itoa(r.Status), TimeStamp: web.Stamp(r.At)}
+	return c.Answer(http.StatusOK, Data[[]Call]{web.Views(requests, func(r traffic.Request) Call {
+		return Call{Consumer: r.Consumer, Method: r.Method, RoutePath: r.RoutePath, StatusCode: strconv.Itoa(r.Status), TimeStamp: web.Stamp(r.At)}
 	})})
 }
 
@@ -84,36 +88,40 @@ func (w window) bounds(now time.Time) (step traffic.Step, since time.Time) {
 	return traffic.Day1, now.AddDate(0, -3, 0)
 }
 
-type statusView struct {
+// StatusCalls are the requests with a status.
+type StatusCalls struct {
 	StatusCode int   `json:"statusCode"`
 	Calls      int64 `json:"calls"`
 }
 
-type statView struct {
-	Consumer          string       `json:"consumer"`
-	TotalCalls        int64        `json:"totalCalls"`
-	CallsByStatusCode []statusView `json:"callsByStatusCode"`
+// Calls are the requests of a consumer.
+type Calls struct {
+	Consumer          string        `json:"consumer"`
+	TotalCalls        int64         `json:"totalCalls"`
+	CallsByStatusCode []StatusCalls `json:"callsByStatusCode"`
 }
 
 // add counts calls with a status.
-func (v *statView) add(status int, calls int64) {
+func (v *Calls) add(status int, calls int64) {
 	v.TotalCalls += calls
-	at, there := slices.BinarySearchFunc(v.CallsByStatusCode, status, func(s statusView, status int) int { return s.StatusCode - status })
+	at, there := slices.BinarySearchFunc(v.CallsByStatusCode, status, func(s StatusCalls, status int) int { return s.StatusCode - status })
 	if !there {
-		v.CallsByStatusCode = slices.Insert(v.CallsByStatusCode, at, statusView{StatusCode: status})
+		v.CallsByStatusCode = slices.Insert(v.CallsByStatusCode, at, StatusCalls{StatusCode: status})
 	}
 	v.CallsByStatusCode[at].Calls += calls
 }
 
-type detailView struct {
-	statView
+// Step is how many there were in a step of time.
+type Step struct {
+	Calls
 
 	TimeStamp *string `json:"timeStamp"`
 }
 
-type statisticsView struct {
-	Stats   []statView   `json:"stats"`
-	Details []detailView `json:"details"`
+// Statistics are how many requests there were, in all and by steps of time.
+type Statistics struct {
+	Stats   []Calls `json:"stats"`
+	Details []Step  `json:"details"`
 }
 
 func (h *handlers) statistics(c *web.Call) error {
@@ -138,14 +146,12 @@ func (h *handlers) statistics(c *web.Call) error {
 	if err != nil {
 		return err
 	}
-	return c.Answer(http.StatusOK, struct {
-		Data statisticsView `json:"data"`
-	}{sum(counts)})
+	return c.Answer(http.StatusOK, Data[Statistics]{sum(counts)})
 }
 
 // sum adds up counts, which are in the order of time and then of consumers.
-func sum(counts []traffic.Count) statisticsView {
-	v := statisticsView{Stats: []statView{}, Details: []detailView{}}
+func sum(counts []traffic.Count) Statistics {
+	v := Statistics{Stats: []Calls{}, Details: []Step{}}
 	places := map[string]int{}
 	var last traffic.Count
 	for _, count := range counts {
@@ -153,15 +159,15 @@ func sum(counts []traffic.Count) statisticsView {
 		if !there {
 			at = len(v.Stats)
 			places[count.Consumer] = at
-			v.Stats = append(v.Stats, statView{Consumer: count.Consumer})
+			v.Stats = append(v.Stats, Calls{Consumer: count.Consumer})
 		}
 		v.Stats[at].add(count.Status, count.Calls.Calls)
 		if len(v.Details) == 0 || !count.Start.Equal(last.Start) || count.Consumer != last.Consumer {
-			v.Details = append(v.Details, detailView{statView{Consumer: count.Consumer}, web.Stamp(count.Start)})
+			v.Details = append(v.Details, Step{Calls{Consumer: count.Consumer}, web.Stamp(count.Start)})
 		}
 		v.Details[len(v.Details)-1].add(count.Status, count.Calls.Calls)
 		last = count
 	}
-	slices.SortFunc(v.Stats, func(a, b statView) int { return strings.Compare(a.Consumer, b.Consumer) })
+	slices.SortFunc(v.Stats, func(a, b Calls) int { return strings.Compare(a.Consumer, b.Consumer) })
 	return v
 }

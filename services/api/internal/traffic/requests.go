@@ -23,7 +23,8 @@ const (
 	searchTime = time.Hour
 )
 
-type requestView struct {
+// Request is a line of the log of requests. Of the entries a list has the number, and one request the entries themselves.
+type Request[E int | []Entry] struct {
 	RequestID  string          `json:"requestId"`
 	Timestamp  *string         `json:"timestamp"`
 	Method     string          `json:"method"`
@@ -33,22 +34,30 @@ type requestView struct {
 	DurationMs float64         `json:"durationMs"`
 	Consumer   string          `json:"consumer"`
 	Severity   domain.Severity `json:"severity"`
-	Entries    any             `json:"entries"` // how many; of one request, the entries themselves
+	Entries    E               `json:"entries"`
 	BuildID    *string         `json:"buildId"`
 }
 
-func viewRequest(r traffic.Request) requestView {
-	return requestView{
+func viewRequest[E int | []Entry](r traffic.Request, entries E) Request[E] {
+	return Request[E]{
 		RequestID: r.RequestID, Timestamp: web.Stamp(r.At), Method: r.Method, Path: r.Path, RoutePath: r.RoutePath, StatusCode: r.Status,
-		DurationMs: milliseconds(r.Took), Consumer: r.Consumer, Severity: r.Severity, Entries: r.EntryCount, BuildID: web.Optional(r.BuildID),
+		DurationMs: milliseconds(r.Took), Consumer: r.Consumer, Severity: r.Severity, Entries: entries, BuildID: web.Optional(r.BuildID),
 	}
 }
 
 func milliseconds(d time.Duration) float64 { return math.Round(float64(d.Microseconds())) / 1000 }
 
-type pagination struct {
+// Pagination is where a list goes on.
+type Pagination struct {
 	Limit  int     `json:"limit"`
 	Cursor *string `json:"cursor"`
+}
+
+// Requests are a page of the log.
+type Requests struct {
+	Data       []Request[int] `json:"data"`
+	Pagination Pagination     `json:"pagination"`
+	NotKept    int64          `json:"notKept"`
 }
 
 func (h *handlers) list(c *web.Call) error {
@@ -84,11 +93,8 @@ func (h *handlers) list(c *web.Call) error {
 	if err != nil {
 		return err
 	}
-	return c.Answer(http.StatusOK, struct {
-		Data       []requestView `json:"data"`
-		Pagination pagination    `json:"pagination"`
-		NotKept    int64         `json:"notKept"`
-	}{web.Views(requests, viewRequest), pagination{filter.Limit, web.Optional(next)}, notKept})
+	views := web.Views(requests, func(r traffic.Request) Request[int] { return viewRequest(r, r.EntryCount) })
+	return c.Answer(http.StatusOK, Requests{views, Pagination{filter.Limit, web.Optional(next)}, notKept})
 }
 
 // readTime holds a filter's time to what can be looked through.
@@ -110,7 +116,8 @@ func readTime(q *input.Query, f *traffic.RequestFilter) {
 	}
 }
 
-type entryView struct {
+// Entry is what a policy, a handler or an MCP call has said of a request.
+type Entry struct {
 	Timestamp  *string         `json:"timestamp"`
 	Severity   domain.Severity `json:"severity"`
 	Source     string          `json:"source"`
@@ -118,28 +125,31 @@ type entryView struct {
 	Attributes jsontext.Value  `json:"attributes"`
 }
 
-type backEndView struct {
+// BackEnd is what a back end has answered.
+type BackEnd struct {
 	Host       string  `json:"host"`
 	Status     *int    `json:"status"` // null: it did not answer
 	DurationMs float64 `json:"durationMs"`
 }
 
-type mcpView struct {
+// MCP is what a client of an MCP server has asked for.
+type MCP struct {
 	Method string  `json:"method"`
 	Tool   *string `json:"tool"`
 }
 
-type requestDetail struct {
-	requestView
+// Detail is one request.
+type Detail struct {
+	Request[[]Entry]
 
-	ClientRequestID *string      `json:"clientRequestId"`
-	Host            string       `json:"host"`
-	RemoteNetwork   *string      `json:"remoteNetwork"`
-	BytesIn         int64        `json:"bytesIn"`
-	BytesOut        int64        `json:"bytesOut"`
-	BackEnd         *backEndView `json:"backEnd"`
-	MCP             *mcpView     `json:"mcp"`
-	Truncated       bool         `json:"truncated"`
+	ClientRequestID *string  `json:"clientRequestId"`
+	Host            string   `json:"host"`
+	RemoteNetwork   *string  `json:"remoteNetwork"`
+	BytesIn         int64    `json:"bytesIn"`
+	BytesOut        int64    `json:"bytesOut"`
+	BackEnd         *BackEnd `json:"backEnd"`
+	MCP             *MCP     `json:"mcp"`
+	Truncated       bool     `json:"truncated"`
 }
 
 func (h *handlers) get(c *web.Call) error {
@@ -151,25 +161,24 @@ func (h *handlers) get(c *web.Call) error {
 	if err != nil {
 		return err
 	}
-	v := requestDetail{
-		requestView: viewRequest(r), ClientRequestID: web.Optional(r.ClientRequestID), Host: r.Host, RemoteNetwork: web.Optional(r.Network),
+	v := Detail{
+		Request: viewRequest(r, web.Views(append(r.Entries, r.Last()), viewEntry)), ClientRequestID: web.Optional(r.ClientRequestID), Host: r.Host, RemoteNetwork: web.Optional(r.Network),
 		BytesIn: r.BytesIn, BytesOut: r.BytesOut, Truncated: r.Truncated,
 	}
-	v.Entries = web.Views(append(r.Entries, r.Last()), viewEntry)
 	if r.BackEnd.Host != "" {
-		v.BackEnd = &backEndView{Host: r.BackEnd.Host, DurationMs: milliseconds(r.BackEnd.Took)}
+		v.BackEnd = &BackEnd{Host: r.BackEnd.Host, DurationMs: milliseconds(r.BackEnd.Took)}
 		if r.BackEnd.Status > 0 {
 			v.BackEnd.Status = &r.BackEnd.Status
 		}
 	}
 	if r.MCPMethod != "" {
-		v.MCP = &mcpView{Method: r.MCPMethod, Tool: web.Optional(r.MCPTool)}
+		v.MCP = &MCP{Method: r.MCPMethod, Tool: web.Optional(r.MCPTool)}
 	}
 	return c.Answer(http.StatusOK, v)
 }
 
-func viewEntry(e traffic.Entry) entryView {
-	v := entryView{Timestamp: web.Stamp(e.At), Severity: e.Severity, Source: e.Source, Message: e.Message, Attributes: e.Attributes}
+func viewEntry(e traffic.Entry) Entry {
+	v := Entry{Timestamp: web.Stamp(e.At), Severity: e.Severity, Source: e.Source, Message: e.Message, Attributes: e.Attributes}
 	if v.Attributes == nil {
 		v.Attributes = jsontext.Value("{}")
 	}

@@ -8,17 +8,19 @@ import (
 // masked stands for the part of a token that is not shown.
 const masked = "****"
 
-type tunnelView struct {
+// Tunnel is a tunnel as callers see it.
+type Tunnel struct {
 	TunnelID    string              `json:"tunnelId"`
 	Name        string              `json:"name"`
 	Token       string              `json:"token"`
 	Status      domain.TunnelStatus `json:"status"`
-	Connections []connectionView    `json:"connections"`
+	Connections []Connection        `json:"connections"`
 	CreatedOn   *string             `json:"createdOn"`
 	UpdatedOn   *string             `json:"updatedOn"`
 }
 
-type connectionView struct {
+// Connection is a connection of an agent.
+type Connection struct {
 	ID           string  `json:"id"`
 	Process      string  `json:"process"`
 	AgentVersion string  `json:"agentVersion"`
@@ -26,17 +28,18 @@ type connectionView struct {
 }
 
 // view shows a tunnel with its token masked.
-func view(t domain.Tunnel) tunnelView {
-	return tunnelView{
+func view(t domain.Tunnel) Tunnel {
+	return Tunnel{
 		TunnelID: t.ID, Name: t.Name, Token: masked + t.TokenSuffix, Status: t.Status,
-		Connections: web.Views(t.Connections, func(c domain.TunnelConnection) connectionView {
-			return connectionView{c.ID, c.Process, c.AgentVersion, web.Stamp(c.ConnectedOn)}
+		Connections: web.Views(t.Connections, func(c domain.TunnelConnection) Connection {
+			return Connection{c.ID, c.Process, c.AgentVersion, web.Stamp(c.ConnectedOn)}
 		}),
 		CreatedOn: web.Stamp(t.CreatedOn), UpdatedOn: web.Stamp(t.UpdatedOn),
 	}
 }
 
-type itemView struct {
+// Item is a tunnel in a list.
+type Item struct {
 	ID          string              `json:"id"`
 	Name        string              `json:"name"`
 	Status      domain.TunnelStatus `json:"status"`
@@ -46,17 +49,18 @@ type itemView struct {
 }
 
 // item shows a tunnel in a list.
-func item(t domain.Tunnel) itemView {
-	return itemView{t.ID, t.Name, t.Status, len(t.Connections), web.Stamp(t.CreatedOn), web.Stamp(t.UpdatedOn)}
+func item(t domain.Tunnel) Item {
+	return Item{t.ID, t.Name, t.Status, len(t.Connections), web.Stamp(t.CreatedOn), web.Stamp(t.UpdatedOn)}
 }
 
-type operationView struct {
+// Operation is a change that agents are given.
+type Operation struct {
 	ID      string `json:"id"`
 	Status  string `json:"status"`
 	Message string `json:"message,omitempty"`
 	Details string `json:"details,omitempty"`
 }
 
-func showOperation(o domain.TunnelOperation) operationView {
-	return operationView{o.ID, o.Status, o.Message, o.Details}
+func showOperation(o domain.TunnelOperation) Operation {
+	return Operation{o.ID, o.Status, o.Message, o.Details}
 }

@@ -64,7 +64,8 @@ type handlers struct {
 	projects Projects
 }
 
-type variableView struct {
+// Variable is a variable as callers see it.
+type Variable struct {
 	Name      string  `json:"name"`
 	Branch    string  `json:"branch"`
 	IsSecret  bool    `json:"isSecret"`
@@ -73,8 +74,8 @@ type variableView struct {
 	UpdatedOn *string `json:"updatedOn"`
 }
 
-func view(v domain.Variable) variableView {
-	shown := variableView{Name: v.Name, Branch: v.Branch, IsSecret: v.Secret, CreatedOn: web.Stamp(v.CreatedOn), UpdatedOn: web.Stamp(v.UpdatedOn)}
+func view(v domain.Variable) Variable {
+	shown := Variable{Name: v.Name, Branch: v.Branch, IsSecret: v.Secret, CreatedOn: web.Stamp(v.CreatedOn), UpdatedOn: web.Stamp(v.UpdatedOn)}
 	if !v.Secret {
 		shown.Value = v.Value.Reveal()
 	}

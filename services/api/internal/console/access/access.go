@@ -8,8 +8,6 @@ import (
 	"net/url"
 	"strconv"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/shared/domain"
 )
@@ -59,54 +57,6 @@ func Module() console.Module {
 			show(adminKeyPath, confirmAdminKey), act(adminKeyPath, createAdminKey),
 		},
 	}
-}
-
-// What the API answers.
-
-type list[T any] struct {
-	Data   []T `json:"data"`
-	Offset int `json:"offset"`
-	Total  int `json:"total"`
-}
-
-type bucket struct {
-	ID            string            `json:"id"`
-	Name          string            `json:"name"`
-	CreatedOn     string            `json:"createdOn"`
-	UpdatedOn     string            `json:"updatedOn"`
-	IsRetrievable bool              `json:"isRetrievable"`
-	Description   string            `json:"description"`
-	Tags          map[string]string `json:"tags"`
-}
-
-type consumer struct {
-	ID          string            `json:"id"`
-	Name        string            `json:"name"`
-	CreatedOn   string            `json:"createdOn"`
-	UpdatedOn   string            `json:"updatedOn"`
-	Description string            `json:"description"`
-	Tags        map[string]string `json:"tags"`
-	Metadata    jsontext.Value    `json:"metadata"`
-	Scopes      []domain.Scope    `json:"scopes"`
-	APIKeys     []key             `json:"apiKeys"`
-}
-
-type key struct {
-	ID          string  `json:"id"`
-	CreatedOn   string  `json:"createdOn"`
-	UpdatedOn   string  `json:"updatedOn"`
-	Description string  `json:"description"`
-	ExpiresOn   *string `json:"expiresOn"`
-	Key         string  `json:"key"` // masked, but in the answer that makes it
-}
-
-type manager struct {
-	ID        string `json:"id"`
-	CreatedOn string `json:"createdOn"`
-	Email     string `json:"email"`
-	Sub       string `json:"sub"`
-	// AcceptedOn is nil for who is only invited.
-	AcceptedOn *string `json:"acceptedOn"`
 }
 
 // few is how many entries a page of a list has.

@@ -5,16 +5,15 @@ import (
 	"net/http"
 	"net/url"
 
+	"waybill.dev/services/api/internal/accounts"
 	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/keys"
+	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
 )
 
-type named struct {
-	ID        string `json:"id"`
-	Name      string `json:"name"`
-	CreatedOn string `json:"createdOn"`
-	Key       string `json:"key"` // of a new account
-}
+// named is a project, or an account, which has the members of one that the page shows.
+type named = accounts.Account
 
 // namesView is the page of projects, and the one of accounts.
 type namesView struct {
@@ -31,7 +30,7 @@ func listProjects(p *console.Page) error { return projects(p, console.NewForm(ur
 // projects shows the projects with the form of a new one.
 func projects(p *console.Page, form *console.Form) error {
 	v := namesView{Tabs: tabs(projectsPath), Account: p.Account(), Form: form, May: p.May(domain.ScopeBucketsWrite)}
-	var answer list[named]
+	var answer web.Listing[named]
 	if err := read(p, form, account(p, "projects"), &answer); err != nil {
 		return err
 	}
@@ -58,7 +57,7 @@ func createProject(p *console.Page) error {
 }
 
 // read reads a list that has a form above it. A form that comes back with faults does without it.
-func read(p *console.Page, form *console.Form, path string, into *list[named]) error {
+func read(p *console.Page, form *console.Form, path string, into *web.Listing[named]) error {
 	if form.Problem == nil {
 		return p.API.Get(path, page(p), into)
 	}
@@ -66,12 +65,12 @@ func read(p *console.Page, form *console.Form, path string, into *list[named]) e
 	return nil
 }
 
-func listAccounts(p *console.Page) error { return accounts(p, console.NewForm(url.Values{})) }
+func listAccounts(p *console.Page) error { return allAccounts(p, console.NewForm(url.Values{})) }
 
-// accounts shows the accounts that the API shows. Only the bootstrap key makes some.
-func accounts(p *console.Page, form *console.Form) error {
+// allAccounts shows the accounts that the API shows. Only the bootstrap key makes some.
+func allAccounts(p *console.Page, form *console.Form) error {
 	v := namesView{Tabs: tabs(accountsPath), Account: p.Account(), Form: form, May: p.Bootstrap()}
-	var answer list[named]
+	var answer web.Listing[named]
 	if err := read(p, form, "/v1/accounts", &answer); err != nil {
 		return err
 	}
@@ -91,11 +90,11 @@ func createAccount(p *console.Page) error {
 	form := console.NewForm(values)
 	var answer named
 	if err := p.API.Send(http.MethodPost, "/v1/accounts", map[string]string{"name": values.Get("name")}, &answer); form.Failed(err) {
-		return accounts(p, form)
+		return allAccounts(p, form)
 	} else if err != nil {
 		return err
 	}
-	return p.Show("made.html", "New account", made{What: "Account " + answer.Name + " is there. This is its admin key.", Keys: []key{{Key: answer.Key}}, Next: accountsPath})
+	return p.Show("made.html", "New account", made{What: "Account " + answer.Name + " is there. This is its admin key.", Keys: []keys.Key{{Key: answer.Key}}, Next: accountsPath})
 }
 
 func confirmAdminKey(p *console.Page) error {
@@ -120,12 +119,10 @@ func createAdminKey(p *console.Page) error {
 	if err != nil {
 		return err
 	}
-	var answer struct {
-		Key string `json:"key"`
-	}
+	var answer accounts.AdminKey
 	name := cmp.Or(values.Get("account"), "-") // which is no name: the API refuses it
 	if err := p.API.Send(http.MethodPost, console.Path("v1", "accounts", name, "admin-keys"), nil, &answer); err != nil {
 		return err
 	}
-	return p.Show("made.html", "New admin key", made{What: "This is a new admin key of account " + name + ".", Keys: []key{{Key: answer.Key}}, Next: accountsPath})
+	return p.Show("made.html", "New admin key", made{What: "This is a new admin key of account " + name + ".", Keys: []keys.Key{{Key: answer.Key}}, Next: accountsPath})
 }

@@ -6,19 +6,22 @@ import (
 	"slices"
 	"time"
 
+	"waybill.dev/services/api/internal/buckets"
 	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/consumers"
+	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
 )
 
 type bucketsView struct {
 	Tabs    []console.Tab
-	Buckets []bucket
+	Buckets []buckets.Bucket
 	Paging  console.Paging
 	May     bool
 }
 
 func listBuckets(p *console.Page) error {
-	var answer list[bucket]
+	var answer web.Listing[buckets.Bucket]
 	if err := p.API.Get(account(p, "key-buckets"), page(p), &answer); err != nil {
 		return err
 	}
@@ -37,7 +40,7 @@ type bucketForm struct {
 }
 
 func newBucket(p *console.Page) error {
-	var answer list[bucket]
+	var answer web.Listing[buckets.Bucket]
 	if err := p.API.Get(account(p, "key-buckets"), url.Values{"limit": {"1"}}, &answer); err != nil {
 		return err
 	}
@@ -70,7 +73,7 @@ func createBucket(p *console.Page) error {
 
 type bucketView struct {
 	Place     place
-	Bucket    bucket
+	Bucket    buckets.Bucket
 	Tags      []tag
 	Scopes    []domain.Scope
 	Consumers []consumerLine
@@ -108,7 +111,7 @@ func showBucket(p *console.Page) error {
 	if v.Email != "" {
 		query.Set("manager-email", v.Email)
 	}
-	var answer list[consumer]
+	var answer web.Listing[consumers.Consumer]
 	if v.Problem = p.API.Try(v.Place.api(p, "consumers"), query, &answer); v.Problem == nil {
 		v.Total, v.Paging = answer.Total, p.Offsets(answer.Offset, len(answer.Data), answer.Total)
 		for _, c := range answer.Data {
@@ -118,14 +121,14 @@ func showBucket(p *console.Page) error {
 	return p.Show("bucket.html", v.Bucket.Name, v)
 }
 
-func lineOf(in place, c consumer, now time.Time) consumerLine {
+func lineOf(in place, c consumers.Consumer, now time.Time) consumerLine {
 	line := consumerLine{Name: c.Name, Description: c.Description, Path: place{Bucket: in.Bucket, Consumer: c.Name}.Path()}
 	admin := slices.Contains(c.Scopes, domain.ScopeAdmin)
 	for _, s := range domain.Scopes() {
 		own := slices.Contains(c.Scopes, s)
 		line.Held = append(line.Held, held{s, own, admin && !own})
 	}
-	for _, k := range c.APIKeys {
+	for _, k := range web.Value(c.APIKeys) {
 		switch {
 		case ended(k.ExpiresOn, now):
 			line.Ended++
@@ -141,7 +144,7 @@ func lineOf(in place, c consumer, now time.Time) consumerLine {
 
 func editBucket(p *console.Page) error {
 	l := at(p)
-	var b bucket
+	var b buckets.Bucket
 	if err := p.API.Get(l.api(p), nil, &b); err != nil {
 		return err
 	}
@@ -171,14 +174,14 @@ func updateBucket(p *console.Page) error {
 
 func confirmBucket(p *console.Page) error {
 	l := at(p)
-	var b bucket
+	var b buckets.Bucket
 	if err := p.API.Get(l.api(p), nil, &b); err != nil {
 		return err
 	}
 	facts := []console.Fact{{Name: "Bucket", Value: b.Name}}
-	var consumers list[consumer]
-	if p.API.Try(l.api(p, "consumers"), url.Values{"limit": {"1"}}, &consumers) == nil {
-		facts = append(facts, console.Fact{Name: "Consumers", Value: number(consumers.Total)})
+	var found web.Listing[consumers.Consumer]
+	if p.API.Try(l.api(p, "consumers"), url.Values{"limit": {"1"}}, &found) == nil {
+		facts = append(facts, console.Fact{Name: "Consumers", Value: number(found.Total)})
 	}
 	p.CLI("buckets delete " + l.Bucket)
 	return p.ShowConfirm(console.Confirm{

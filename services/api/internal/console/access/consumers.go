@@ -6,13 +6,18 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"waybill.dev/services/api/internal/buckets"
 	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/consumers"
+	"waybill.dev/services/api/internal/keys"
+	"waybill.dev/services/api/internal/managers"
+	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
 )
 
 type consumerView struct {
 	Place      place
-	Consumer   consumer
+	Consumer   consumers.Consumer
 	Tags       []tag
 	Scopes     []scopeChoice
 	Metadata   bool
@@ -28,7 +33,7 @@ type consumerView struct {
 }
 
 type keyLine struct {
-	key
+	keys.Key
 
 	Path  string
 	Ended bool
@@ -36,7 +41,7 @@ type keyLine struct {
 }
 
 type managerLine struct {
-	manager
+	managers.Manager
 
 	Path string
 }
@@ -54,19 +59,19 @@ func showConsumer(p *console.Page) error {
 	v.Metadata = len(v.Consumer.Metadata) > len("{}")
 	v.May = mayChange(p, v.Consumer.Scopes)
 	v.Exceeds = !v.May && p.May(domain.ScopeBucketsWrite)
-	var keys list[key]
-	if v.NoKeys = p.API.Try(v.Place.api(p, "keys"), page(p), &keys); v.NoKeys == nil {
-		v.KeysTotal, v.KeysPaging = keys.Total, p.Offsets(keys.Offset, len(keys.Data), keys.Total)
-		for _, k := range keys.Data {
+	var found web.Listing[keys.Key]
+	if v.NoKeys = p.API.Try(v.Place.api(p, "keys"), page(p), &found); v.NoKeys == nil {
+		v.KeysTotal, v.KeysPaging = found.Total, p.Offsets(found.Offset, len(found.Data), found.Total)
+		for _, k := range found.Data {
 			line := v.Place
 			line.Key = k.ID
 			v.Keys = append(v.Keys, keyLine{k, line.Path(), ended(k.ExpiresOn, p.Now()), k.ID == p.Session.KeyID})
 		}
 	}
-	var managers list[manager]
-	if v.NoManagers = p.API.Try(v.Place.api(p, "managers"), url.Values{"limit": {number(managersShown)}}, &managers); v.NoManagers == nil {
-		v.More = managers.Total - len(managers.Data)
-		for _, m := range managers.Data {
+	var people web.Listing[managers.Manager]
+	if v.NoManagers = p.API.Try(v.Place.api(p, "managers"), url.Values{"limit": {number(managersShown)}}, &people); v.NoManagers == nil {
+		v.More = people.Total - len(people.Data)
+		for _, m := range people.Data {
 			line := v.Place
 			line.Manager = m.ID
 			v.Managers = append(v.Managers, managerLine{m, line.Path()})
@@ -95,7 +100,7 @@ func newConsumerForm(p *console.Page, l place, values url.Values) consumerForm {
 
 func newConsumer(p *console.Page) error {
 	l := at(p)
-	var b bucket
+	var b buckets.Bucket
 	if err := p.API.Get(l.api(p), nil, &b); err != nil {
 		return err
 	}
@@ -153,22 +158,22 @@ func createConsumer(p *console.Page) error {
 	if values.Get("withKey") == "true" {
 		body.APIKeys = []keyBody{{ExpiresOn: readEnd(values, p.Now())}}
 	}
-	var answer consumer
+	var answer consumers.Consumer
 	if err := p.API.Send(http.MethodPost, l.api(p, "consumers"), body, &answer); f.Form.Failed(err) {
 		return p.ShowInvalid("consumer-form.html", "New consumer", f, f.Form)
 	} else if err != nil {
 		return err
 	}
 	l.Consumer = answer.Name
-	if len(answer.APIKeys) == 0 {
+	if answer.APIKeys == nil {
 		return p.Done("The consumer is there. It has no key yet.", l.Path())
 	}
-	return p.Show("made.html", "New key", made{Place: l, What: "Consumer " + answer.Name + " is there, with its first key.", Keys: answer.APIKeys, Next: l.Path()})
+	return p.Show("made.html", "New key", made{Place: l, What: "Consumer " + answer.Name + " is there, with its first key.", Keys: *answer.APIKeys, Next: l.Path()})
 }
 
 func editConsumer(p *console.Page) error {
 	l := at(p)
-	var c consumer
+	var c consumers.Consumer
 	if err := p.API.Get(l.api(p), nil, &c); err != nil {
 		return err
 	}
@@ -204,14 +209,14 @@ func updateConsumer(p *console.Page) error {
 
 func confirmConsumer(p *console.Page) error {
 	l := at(p)
-	var c consumer
+	var c consumers.Consumer
 	if err := p.API.Get(l.api(p), nil, &c); err != nil {
 		return err
 	}
 	facts := []console.Fact{{Name: "Consumer", Value: l.Bucket + "/" + c.Name}}
-	var keys list[key]
-	if p.API.Try(l.api(p, "keys"), url.Values{"limit": {"1"}}, &keys) == nil {
-		facts = append(facts, console.Fact{Name: "Keys", Value: number(keys.Total)})
+	var found web.Listing[keys.Key]
+	if p.API.Try(l.api(p, "keys"), url.Values{"limit": {"1"}}, &found) == nil {
+		facts = append(facts, console.Fact{Name: "Keys", Value: number(found.Total)})
 	}
 	p.CLI("consumers delete " + l.Bucket + " " + l.Consumer)
 	return p.ShowConfirm(console.Confirm{
@@ -235,7 +240,7 @@ type managerForm struct {
 
 func newManager(p *console.Page) error {
 	l := at(p)
-	var c consumer
+	var c consumers.Consumer
 	if err := p.API.Get(l.api(p), nil, &c); err != nil {
 		return err
 	}
@@ -264,7 +269,7 @@ func createManager(p *console.Page) error {
 
 func confirmManager(p *console.Page) error {
 	l := at(p)
-	var m manager
+	var m managers.Manager
 	if err := p.API.Get(l.api(p), nil, &m); err != nil {
 		return err
 	}

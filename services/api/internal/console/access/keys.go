@@ -6,6 +6,9 @@ import (
 	"strconv"
 
 	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/consumers"
+	"waybill.dev/services/api/internal/keys"
+	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
 )
 
@@ -14,7 +17,7 @@ import (
 type made struct {
 	Place place
 	What  string
-	Keys  []key
+	Keys  []keys.Key
 	Next  string
 }
 
@@ -35,7 +38,7 @@ const most = 100
 
 func newKey(p *console.Page) error {
 	l := at(p)
-	var c consumer
+	var c consumers.Consumer
 	if err := p.API.Get(l.api(p), nil, &c); err != nil {
 		return err
 	}
@@ -64,18 +67,18 @@ func createKey(p *console.Page) error {
 			return p.ShowInvalid("key-form.html", "New key", f, f.Form)
 		}
 	}
-	var keys []key
+	var fresh []keys.Key
 	if count == 1 {
-		keys = make([]key, 1)
-		err = p.API.Send(http.MethodPost, l.api(p, "keys"), body, &keys[0])
+		fresh = make([]keys.Key, 1)
+		err = p.API.Send(http.MethodPost, l.api(p, "keys"), body, &fresh[0])
 	} else {
 		several := make([]keyBody, count)
 		for i := range several {
 			several[i] = body
 		}
-		var answer list[key]
+		var answer web.Listing[keys.Key]
 		err = p.API.Send(http.MethodPost, l.api(p, "keys", "$bulk"), several, &answer)
-		keys = answer.Data
+		fresh = answer.Data
 	}
 	if f.Form.Failed(err) {
 		return p.ShowInvalid("key-form.html", "New key", f, f.Form)
@@ -83,15 +86,15 @@ func createKey(p *console.Page) error {
 		return err
 	}
 	what := "The key is there."
-	if len(keys) > 1 {
-		what = number(len(keys)) + " keys are there."
+	if len(fresh) > 1 {
+		what = number(len(fresh)) + " keys are there."
 	}
-	return p.Show("made.html", "New key", made{l, what, keys, l.Path()})
+	return p.Show("made.html", "New key", made{l, what, fresh, l.Path()})
 }
 
 func newRoll(p *console.Page) error {
 	l := at(p)
-	var c consumer
+	var c consumers.Consumer
 	if err := p.API.Get(l.api(p), nil, &c); err != nil {
 		return err
 	}
@@ -109,7 +112,7 @@ func roll(p *console.Page) error {
 		return err
 	}
 	f := keyForm{l, console.NewForm(values), lives("At once")}
-	var fresh key
+	var fresh keys.Key
 	if err := p.API.Send(http.MethodPost, l.api(p, "roll-key"), keyBody{ExpiresOn: readEnd(values, p.Now())}, &fresh); f.Form.Failed(err) {
 		return p.ShowInvalid("roll.html", "Roll the keys", f, f.Form)
 	} else if err != nil {
@@ -121,33 +124,33 @@ func roll(p *console.Page) error {
 			return err
 		}
 	}
-	return p.Show("made.html", "New key", made{l, "The keys are rolled. This is the new one.", []key{fresh}, l.Path()})
+	return p.Show("made.html", "New key", made{l, "The keys are rolled. This is the new one.", []keys.Key{fresh}, l.Path()})
 }
 
 // latest returns the newest key of a consumer, in full.
-func latest(p *console.Page, l place) (key, error) {
-	var keys list[key]
-	if err := p.API.Get(l.api(p, "keys"), url.Values{"limit": {"1"}}, &keys); err != nil {
-		return key{}, err
+func latest(p *console.Page, l place) (keys.Key, error) {
+	var list web.Listing[keys.Key]
+	if err := p.API.Get(l.api(p, "keys"), url.Values{"limit": {"1"}}, &list); err != nil {
+		return keys.Key{}, err
 	}
-	if keys.Total > 1 {
-		query := url.Values{"limit": {"1"}, "offset": {number(keys.Total - 1)}}
-		if err := p.API.Get(l.api(p, "keys"), query, &keys); err != nil {
-			return key{}, err
+	if list.Total > 1 {
+		query := url.Values{"limit": {"1"}, "offset": {number(list.Total - 1)}}
+		if err := p.API.Get(l.api(p, "keys"), query, &list); err != nil {
+			return keys.Key{}, err
 		}
 	}
-	if len(keys.Data) == 0 {
-		return key{}, &console.Problem{Title: "Not found", Status: http.StatusNotFound, Code: "NOT_FOUND", Detail: "The new key has been deleted already."}
+	if len(list.Data) == 0 {
+		return keys.Key{}, &console.Problem{Title: "Not found", Status: http.StatusNotFound, Code: "NOT_FOUND", Detail: "The new key has been deleted already."}
 	}
-	var fresh key
-	l.Key = keys.Data[0].ID
+	var fresh keys.Key
+	l.Key = list.Data[0].ID
 	err := p.API.Get(l.api(p), url.Values{"key-format": {"visible"}}, &fresh)
 	return fresh, err
 }
 
 type keyView struct {
 	Place place
-	Key   key
+	Key   keys.Key
 	Ended bool
 	Own   bool
 	Form  *console.Form
@@ -193,7 +196,7 @@ func updateKey(p *console.Page) error {
 
 func confirmKey(p *console.Page) error {
 	l := at(p)
-	var k key
+	var k keys.Key
 	if err := p.API.Get(l.api(p), nil, &k); err != nil {
 		return err
 	}

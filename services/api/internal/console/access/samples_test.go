@@ -7,8 +7,12 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"waybill.dev/services/api/internal/buckets"
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/consoletest"
+	"waybill.dev/services/api/internal/consumers"
+	"waybill.dev/services/api/internal/keys"
+	"waybill.dev/services/api/internal/managers"
 	"waybill.dev/shared/domain"
 )
 
@@ -19,14 +23,14 @@ func TestTemplates(t *testing.T) {
 
 // samples are data to try the templates with: empty, full and hostile, and with faults.
 func samples() map[string][]any {
-	const markup, at = "</textarea><script>\"", "2026-11-18T15:02:11Z"
+	const markup = "</textarea><script>\""
 	const hostile = "<script>alert(1)</script>\u202e\x00 مرحبا"
-	ends := at
+	at := new("2026-11-18T15:02:11Z")
 	tags := map[string]string{"team": "web", hostile: hostile}
-	b := bucket{"b_1", "partners", at, at, true, hostile, tags}
-	c := consumer{"c_1", "acme", at, at, hostile, tags, jsontext.Value(`{"a":"<script>"}`), []domain.Scope{domain.ScopeAdmin}, nil}
+	b := buckets.Bucket{ID: "b_1", Name: "partners", CreatedOn: at, UpdatedOn: at, IsRetrievable: true, Description: hostile, Tags: tags}
+	c := consumers.Consumer{ID: "c_1", Name: "acme", CreatedOn: at, UpdatedOn: at, Description: hostile, Tags: tags, Metadata: jsontext.Value(`{"a":"<script>"}`), Scopes: []domain.Scope{domain.ScopeAdmin}}
 	l := place{Bucket: "partners", Consumer: "acme", Key: "key_1"}
-	k := key{"key_1", at, at, hostile, &ends, "****12345678"}
+	k := keys.Key{ID: "key_1", CreatedOn: at, UpdatedOn: at, Description: hostile, ExpiresOn: at, Key: "****12345678"}
 	wrong := &console.Form{Values: url.Values{"name": {markup}, "scopes": {"admin"}, "tags": {markup}}, Problem: &console.Problem{
 		Title: "Invalid input", Status: http.StatusBadRequest, Detail: hostile, Faults: []console.Fault{{Pointer: "/name", Detail: hostile}, {Pointer: "/more", Detail: hostile}},
 	}}
@@ -35,21 +39,21 @@ func samples() map[string][]any {
 	some := console.Paging{Newer: "/console/access", Older: "/console/access?offset=50"}
 	empty := console.NewForm(url.Values{})
 	return map[string][]any{
-		"buckets.html":       {bucketsView{}, bucketsView{tabs(root), []bucket{b}, some, true}},
+		"buckets.html":       {bucketsView{}, bucketsView{tabs(root), []buckets.Bucket{b}, some, true}},
 		"bucket-form.html":   {bucketForm{Form: empty}, bucketForm{Form: wrong}, bucketForm{Place: l.bucket(), Form: wrong}},
-		"bucket.html":        {bucketView{}, bucketView{Email: hostile, May: true, Problem: refused}, bucketView{l.bucket(), b, tagsOf(tags), domain.Scopes(), []consumerLine{{"acme", hostile, "/console", []held{{"admin", true, false}, {"mcp:use", false, true}, {"events:read", false, false}}, 1, &ends, 2}, {}}, 2, some, nil, "", true}},
+		"bucket.html":        {bucketView{}, bucketView{Email: hostile, May: true, Problem: refused}, bucketView{l.bucket(), b, tagsOf(tags), domain.Scopes(), []consumerLine{{"acme", hostile, "/console", []held{{"admin", true, false}, {"mcp:use", false, true}, {"events:read", false, false}}, 1, at, 2}, {}}, 2, some, nil, "", true}},
 		"consumer-form.html": {consumerForm{Form: empty}, consumerForm{Form: wrong, Scopes: choices, Ends: lives("Never")}, consumerForm{Place: l.consumer(), Form: wrong, Scopes: choices}},
 		"consumer.html": {
 			consumerView{}, consumerView{NoKeys: refused, NoManagers: refused, Exceeds: true},
-			consumerView{l.consumer(), c, tagsOf(tags), choices, true, []keyLine{{k, "/console", true, true}, {key{ID: "key_2"}, "/console", false, false}}, 2, some, nil, []managerLine{{manager{"m_1", at, hostile, hostile, nil}, "/console"}, {manager{AcceptedOn: &ends}, "/console"}}, 3, nil, true, false},
+			consumerView{l.consumer(), c, tagsOf(tags), choices, true, []keyLine{{k, "/console", true, true}, {keys.Key{ID: "key_2"}, "/console", false, false}}, 2, some, nil, []managerLine{{managers.Manager{ID: "m_1", CreatedOn: at, Email: hostile, Sub: hostile}, "/console"}, {managers.Manager{AcceptedOn: at}, "/console"}}, 3, nil, true, false},
 		},
 		"key-form.html":     {keyForm{Form: empty}, keyForm{l, wrong, lives("Never")}},
 		"roll.html":         {keyForm{Form: empty}, keyForm{l, wrong, lives("At once")}},
 		"key.html":          {keyView{Form: empty}, keyView{l, k, true, true, wrong, lives("As it is"), true}},
 		"manager-form.html": {managerForm{Form: empty}, managerForm{l, wrong}},
 		"lacks.html":        {lacks{}, lacks{domain.ScopeAdmin, root}},
-		"made.html":         {made{}, made{l, hostile, []key{k, {Key: "wbk_<b>"}}, "/console"}},
-		"projects.html":     {namesView{Form: empty}, namesView{tabs(projectsPath), "default", []named{{"p_1", hostile, at, ""}}, some, wrong, true}},
-		"accounts.html":     {namesView{Form: empty}, namesView{tabs(accountsPath), "default", []named{{"a_1", "default", at, ""}, {"a_2", hostile, at, ""}}, some, wrong, true}},
+		"made.html":         {made{}, made{l, hostile, []keys.Key{k, {Key: "wbk_<b>"}}, "/console"}},
+		"projects.html":     {namesView{Form: empty}, namesView{tabs(projectsPath), "default", []named{{ID: "p_1", Name: hostile, CreatedOn: at}}, some, wrong, true}},
+		"accounts.html":     {namesView{Form: empty}, namesView{tabs(accountsPath), "default", []named{{ID: "a_1", Name: "default", CreatedOn: at}, {ID: "a_2", Name: hostile, CreatedOn: at}}, some, wrong, true}},
 	}
 }

@@ -6,11 +6,13 @@ import (
 	"embed"
 	"io/fs"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 
 	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/console/deliverylog"
+	"waybill.dev/services/api/internal/deliveries"
+	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
 )
 
@@ -54,23 +56,7 @@ type alert struct {
 		Hostname       string `json:"hostname"`
 		NoticeUntil    string `json:"noticeUntil"`
 	} `json:"data"`
-	Deliveries []receipt `json:"deliveries"`
-}
-
-// receipt is what became of an alert at a webhook.
-type receipt struct {
-	ID        string `json:"id"`
-	WebhookID string `json:"webhookId"`
-	Status    string `json:"status"`
-}
-
-// receiver is a webhook that is registered for alerts.
-type receiver struct {
-	ID          string             `json:"id"`
-	URL         string             `json:"url"`
-	Events      []domain.EventType `json:"events"`
-	Active      bool               `json:"active"`
-	Description string             `json:"description"`
+	Deliveries []deliveries.Delivery `json:"deliveries"`
 }
 
 type row struct {
@@ -84,7 +70,7 @@ type row struct {
 
 // told is a receipt, with the name of its webhook if that may be seen.
 type told struct {
-	receipt
+	deliveries.Delivery
 
 	Name string
 }
@@ -95,7 +81,7 @@ type view struct {
 	Later     bool // not the first page
 	Type      string
 	Types     []console.Option
-	Receivers []receiver
+	Receivers deliverylog.Webhooks
 	Known     bool // who is told may be seen
 	MayMake   bool
 }
@@ -105,21 +91,14 @@ func list(p *console.Page) error {
 	kind := p.Query("type")
 	query.Set("source", string(domain.SourceWaybill))
 	query.Set("limit", strconv.Itoa(perPage))
-	var page struct {
-		Data []struct {
-			ID string `json:"id"`
-		} `json:"data"`
-		NextCursor *string `json:"nextCursor"`
-	}
+	var page web.CursorPage[alert]
 	if err := p.API.Get("/v1/events", query, &page); err != nil {
 		return err
 	}
 	v := view{Paging: p.Paging(page.NextCursor), Later: p.Query("cursor") != "", Type: kind, Types: typeOptions(), MayMake: p.May(domain.ScopeWebhooksWrite)}
-	var hooks []receiver
-	v.Known = p.API.Try("/v1/webhooks", url.Values{"limit": {"1000"}}, &hooks) == nil
-	names := map[string]string{}
+	hooks, unknown := deliverylog.ReadWebhooks(p)
+	v.Known = unknown == nil
 	for _, hook := range hooks {
-		names[hook.ID] = hook.URL
 		if slices.ContainsFunc(hook.Events, domain.EventType.Alert) {
 			v.Receivers = append(v.Receivers, hook)
 		}
@@ -130,7 +109,7 @@ func list(p *console.Page) error {
 		if err := p.API.Get(console.Path("v1", "events", of.ID), nil, &a); err != nil {
 			return err
 		}
-		v.Rows = append(v.Rows, newRow(a, names, recovered))
+		v.Rows = append(v.Rows, newRow(a, hooks, recovered))
 	}
 	if kind == "" {
 		p.CLI("events list --source waybill")
@@ -141,7 +120,7 @@ func list(p *console.Page) error {
 }
 
 // newRow shows an alert, given the webhooks that recovered later and when.
-func newRow(a alert, names, recovered map[string]string) row {
+func newRow(a alert, hooks deliverylog.Webhooks, recovered map[string]string) row {
 	r := row{alert: a}
 	switch a.Type {
 	case domain.WebhookFailing:
@@ -161,11 +140,7 @@ func newRow(a alert, names, recovered map[string]string) row {
 		r.Label, r.Tone = "exhausted", "exhausted"
 	}
 	for _, d := range a.Deliveries {
-		name := names[d.WebhookID]
-		if name == "" {
-			name = d.WebhookID
-		}
-		r.Receipts = append(r.Receipts, told{d, name})
+		r.Receipts = append(r.Receipts, told{d, hooks.Of(d.WebhookID).Name()})
 	}
 	return r
 }

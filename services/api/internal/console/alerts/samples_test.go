@@ -6,6 +6,9 @@ import (
 
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/consoletest"
+	"waybill.dev/services/api/internal/console/deliverylog"
+	"waybill.dev/services/api/internal/deliveries"
+	"waybill.dev/services/api/internal/webhooks"
 	"waybill.dev/shared/domain"
 )
 
@@ -16,16 +19,17 @@ func TestTemplates(t *testing.T) {
 
 // samples are data to try the templates with.
 func samples() map[string][]any {
-	hostile := "<script>alert(1)</script>\u202e\u0007"
+	const hostile = "<script>alert(1)</script>\u202e\u0007"
 	var a alert
 	a.ID, a.Time = "evt_1", "2026-11-18T15:02:11.000Z"
 	a.Data.WebhookID, a.Data.Host, a.Data.Class, a.Data.SampleAnswer, a.Data.LeftOut = "w", hostile, hostile, hostile, 7
-	a.Deliveries = []receipt{{"d", "w", "delivered"}, {"d", hostile, "retrying"}}
-	full := view{Known: true, MayMake: true, Types: typeOptions(), Paging: console.Paging{Older: root}, Receivers: []receiver{{ID: "w", URL: hostile, Events: domain.AlertTypes(), Active: true}, {ID: "v", URL: hostile}}}
+	a.Deliveries = []deliveries.Delivery{{ID: "d", WebhookID: "w", Status: "delivered"}, {ID: "d", WebhookID: hostile, Status: "retrying"}}
+	hooks := deliverylog.Webhooks{{Webhook: webhooks.Webhook{ID: "w", URL: new(hostile), Events: domain.AlertTypes(), Active: true}}, {Webhook: webhooks.Webhook{ID: "v", URL: new(hostile)}}}
+	full := view{Known: true, MayMake: true, Types: typeOptions(), Paging: console.Paging{Older: root}, Receivers: hooks}
 	recovered := map[string]string{}
 	for _, t := range slices.Backward(domain.AlertTypes()) {
 		a.Type = t
-		full.Rows = append(full.Rows, newRow(a, map[string]string{"w": hostile}, recovered))
+		full.Rows = append(full.Rows, newRow(a, hooks, recovered))
 	}
 	a.Type, a.Deliveries = domain.WebhookFailing, nil
 	full.Rows = append(full.Rows, newRow(a, nil, recovered))

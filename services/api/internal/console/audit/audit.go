@@ -11,7 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"waybill.dev/services/api/internal/audit"
 	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/store/auditlog"
 )
 
@@ -30,49 +32,11 @@ func Module() console.Module {
 	}
 }
 
-// What the API answers.
-
-type entry struct {
-	Action    string     `json:"action"`
-	Actor     actor      `json:"actor"`
-	Resources []resource `json:"resources"`
-	Context   struct {
-		IPAddress string `json:"ipAddress"`
-		UserAgent string `json:"userAgent"`
-	} `json:"context"`
-	Route struct {
-		URL    string `json:"url"`
-		Method string `json:"method"`
-	} `json:"route"`
-	Timestamp string `json:"timestamp"`
-	RequestID string `json:"requestId"`
-	Success   bool   `json:"success"`
-	Error     string `json:"error"`
-	Count     int    `json:"count"`
-}
-
-type actor struct {
-	Sub      string `json:"sub"`
-	Type     string `json:"type"`
-	Metadata struct {
-		KeyID   string `json:"keyId"`
-		Session string `json:"session"`
-	} `json:"metadata"`
-}
-
-type resource struct {
-	Type     string `json:"type"`
-	ID       string `json:"id"`
-	Metadata struct {
-		Name string `json:"name"`
-	} `json:"metadata"`
-}
-
-// Link leads to the page of what was changed; empty: nothing says where it is, or it may be gone.
-func (r resource) Link() string {
+// pageOf leads to the page of what was changed; empty: nothing says where it is, or it may be gone.
+func pageOf(r audit.Resource) string {
 	switch r.Type {
 	case "bucket":
-		if r.Metadata.Name != "" {
+		if r.Metadata != nil {
 			return console.Path("console", "access", "buckets", r.Metadata.Name)
 		}
 	case "webhook":
@@ -83,17 +47,9 @@ func (r resource) Link() string {
 	return ""
 }
 
-type answer struct {
-	Data       []entry `json:"data"`
-	Pagination struct {
-		Offset int `json:"offset"`
-		Total  int `json:"total"`
-	} `json:"pagination"`
-}
-
 // line is an entry as it is shown.
 type line struct {
-	entry
+	audit.Entry
 
 	Verb  string // the action in words
 	Links []link
@@ -127,7 +83,7 @@ func show(p *console.Page) error {
 		// A day's start, so that a page of the list is the same when it is read again.
 		query.Set("startDate", p.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, 1-days).Format(time.RFC3339))
 	}
-	var a answer
+	var a audit.List[audit.Entry]
 	if err := p.API.Get(console.Path("v1", "accounts", p.Account(), "audit-logs"), query, &a); err != nil {
 		return err
 	}
@@ -140,9 +96,9 @@ func show(p *console.Page) error {
 		Actions:  auditlog.Actions(),
 	}
 	for _, e := range a.Data {
-		l := line{entry: e, Verb: words(e.Action)}
+		l := line{Entry: e, Verb: words(e.Action)}
 		for _, r := range e.Resources {
-			to := link{r.Type, r.Metadata.Name, r.ID, r.Link()}
+			to := link{r.Type, web.Value(r.Metadata).Name, r.ID, pageOf(r)}
 			switch {
 			case strings.HasPrefix(e.Action, "delete-") && e.Success, r.Type == "webhook" && !p.Has("/console/webhooks/{webhookId}"), r.Type == "delivery" && !p.Has("/console/deliveries/{deliveryId}"):
 				to.Path = ""

@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"testing"
 
+	"waybill.dev/services/api/internal/audit"
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/consoletest"
 	"waybill.dev/shared/store/auditlog"
@@ -17,10 +18,12 @@ func TestTemplates(t *testing.T) {
 // samples are data to try the templates with.
 func samples() map[string][]any {
 	const hostile, at = "<script>alert(1)</script>\u202e\x00 مرحبا", "2026-11-18T15:02:11Z"
-	e := entry{Action: "delete-key", Timestamp: at, RequestID: hostile, Error: hostile, Count: 7, Actor: actor{Sub: hostile, Type: "consumer"}}
-	e.Actor.Metadata.KeyID, e.Actor.Metadata.Session = "key_1", "csess_1"
-	e.Context.IPAddress, e.Context.UserAgent, e.Route.URL, e.Route.Method = hostile, hostile, hostile, hostile
-	done := entry{Action: "create-bucket", Timestamp: at, Success: true, Count: 1}
+	text, stamp := new(hostile), new(at)
+	e := audit.Entry{
+		Action: "delete-key", Timestamp: stamp, RequestID: hostile, Error: text, Count: 7, Actor: audit.Actor{Sub: hostile, Type: "consumer", Metadata: &audit.Facts{KeyID: "key_1", Session: "csess_1"}},
+		Context: audit.Context{IPAddress: text, UserAgent: text}, Route: audit.Route{URL: text, Method: text},
+	}
+	done := audit.Entry{Action: "create-bucket", Timestamp: stamp, Success: true, Count: 1}
 	return map[string][]any{"audit.html": {
 		view{Form: console.NewForm(url.Values{})},
 		view{Form: console.NewForm(url.Values{"actor": {"<b>"}}), Filtered: true},

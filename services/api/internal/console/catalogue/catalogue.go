@@ -8,14 +8,16 @@ import (
 	"io/fs"
 	"net/http"
 	"net/url"
-	"strconv"
 	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/console/deliverylog"
+	"waybill.dev/services/api/internal/insight"
 	"waybill.dev/services/api/internal/sample"
+	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/problem"
 )
@@ -39,53 +41,34 @@ func Module() console.Module {
 	}
 }
 
-type webhook struct {
-	ID     string   `json:"id"`
-	URL    string   `json:"url"`
-	Events []string `json:"events"`
-	Active bool     `json:"active"`
-}
-
 // volume is how many events of a type there were in the last 24 hours.
 type volume struct {
-	Events, Attempts, Failed int
+	Events, Attempts, Failed int64
 	Line                     console.Line
 }
 
-const (
-	day   = 24 * time.Hour
-	hours = 24
-)
-
 // volumes asks for the volumes of all types.
 func volumes(p *console.Page) (map[string]*volume, *console.Problem) {
-	var answer struct {
-		Data []struct {
-			Start    time.Time `json:"start"`
-			Type     string    `json:"type"`
-			Events   int       `json:"events"`
-			Attempts int       `json:"attempts"`
-			Failed   int       `json:"failed"`
-		} `json:"data"`
-	}
+	var answer insight.Statistics
 	if none := p.API.Try("/v1/statistics", url.Values{"step": {"hour"}, "by": {"type"}}, &answer); none != nil {
 		return nil, none
 	}
 	found := map[string]*volume{}
 	for _, t := range domain.EventTypes() {
-		found[string(t)] = &volume{Line: console.Line{Label: "Events an hour, the last 24 hours", Values: make([]float64, hours)}}
+		found[string(t)] = &volume{Line: console.Line{Label: "Events an hour, the last 24 hours", Values: make([]float64, deliverylog.Hours)}}
 	}
-	first := p.Now().UTC().Truncate(time.Hour).Add(-day + time.Hour)
-	for _, s := range answer.Data {
-		v := found[s.Type]
+	for i := range answer.Data {
+		s := &answer.Data[i]
+		v := found[string(s.Type)]
 		if v == nil {
 			continue
 		}
-		v.Events += s.Events
+		events := web.Value(s.Events)
+		v.Events += events
 		v.Attempts += s.Attempts
 		v.Failed += s.Failed
-		if at := int(s.Start.Sub(first) / time.Hour); !s.Start.Before(first) && at < hours {
-			v.Line.Values[at] += float64(s.Events)
+		if hour, ok := deliverylog.Hour(s, p.Now()); ok {
+			v.Line.Values[hour] += float64(events)
 		}
 	}
 	return found, nil
@@ -93,25 +76,22 @@ func volumes(p *console.Page) (map[string]*volume, *console.Problem) {
 
 // registered are the webhooks that have a type.
 type registered struct {
-	Webhooks []webhook
+	Webhooks deliverylog.Webhooks
 	More     bool // the account has more webhooks than were looked at
 }
 
-// most is how many webhooks are looked at.
-const most = 1000
-
 func registrations(p *console.Page) (map[string]*registered, *console.Problem) {
-	var webhooks []webhook
-	if none := p.API.Try("/v1/webhooks", url.Values{"limit": {strconv.Itoa(most)}}, &webhooks); none != nil {
+	webhooks, none := deliverylog.ReadWebhooks(p)
+	if none != nil {
 		return nil, none
 	}
 	found := map[string]*registered{}
 	for _, t := range domain.EventTypes() {
-		found[string(t)] = &registered{More: len(webhooks) >= most}
+		found[string(t)] = &registered{More: len(webhooks) >= deliverylog.MaxWebhooks}
 	}
 	for _, w := range webhooks {
 		for _, t := range w.Events {
-			if r := found[t]; r != nil {
+			if r := found[string(t)]; r != nil {
 				r.Webhooks = append(r.Webhooks, w)
 			}
 		}

@@ -8,6 +8,8 @@ import (
 
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/consoletest"
+	"waybill.dev/services/api/internal/console/deliverylog"
+	"waybill.dev/services/api/internal/webhooks"
 )
 
 func TestTemplates(t *testing.T) {
@@ -19,8 +21,8 @@ func TestTemplates(t *testing.T) {
 func samples() map[string][]any {
 	hostile := "<script>alert(1)</script>\u202e"
 	missing := &console.Problem{Status: http.StatusNotFound, NoOperation: true}
-	v := &volume{Events: 214, Attempts: 300, Failed: 3, Line: console.Line{Label: "x", Values: make([]float64, hours)}}
-	r := &registered{Webhooks: []webhook{{ID: "w", URL: "https://x.example/" + hostile + strings.Repeat("long", 50), Active: true}, {ID: "v"}}, More: true}
+	v := &volume{Events: 214, Attempts: 300, Failed: 3, Line: console.Line{Label: "x", Values: make([]float64, deliverylog.Hours)}}
+	r := &registered{Webhooks: deliverylog.Webhooks{{Webhook: webhooks.Webhook{ID: "w", URL: new("https://x.example/" + hostile + strings.Repeat("long", 50)), Active: true}}, {Webhook: webhooks.Webhook{ID: "v"}}}, More: true}
 	wrong := console.NewForm(url.Values{"event": {"<b>"}})
 	wrong.Problem = &console.Problem{Status: 400, Title: "Invalid input", Detail: hostile, Faults: []console.Fault{{Pointer: "/data/shipmentId", Detail: hostile}, {Pointer: "/event", Detail: "x"}}}
 	full := line{"shipment.created", hostile, v, r}

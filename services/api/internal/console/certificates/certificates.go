@@ -7,9 +7,10 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"time"
 
+	"waybill.dev/services/api/internal/clientcas"
 	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
 )
 
@@ -39,30 +40,22 @@ func Module() console.Module {
 
 // ca is a CA certificate as the API shows it.
 type ca struct {
-	ID   string `json:"id"`
-	Name string `json:"name"`
-	Info struct {
-		Subject      string `json:"subject"`
-		Issuer       string `json:"issuer"`
-		ValidFrom    string `json:"validFrom"`
-		ValidTo      string `json:"validTo"`
-		SerialNumber string `json:"serialNumber"`
-	} `json:"certificateInfo"`
-	Fingerprint string `json:"sha256Fingerprint"`
-	CreatedOn   string `json:"createdOn"`
+	clientcas.CA
 
 	Ended bool `json:"-"`
 }
 
 // Path is where the page of the CA certificate is, or one below it.
-func (c ca) Path(more ...string) string {
-	return console.Path(append([]string{"console", "certificates", c.ID}, more...)...)
+func (c ca) Path(more ...string) string { return at(c.ID, more...) }
+
+func at(id string, more ...string) string {
+	return console.Path(append([]string{"console", "certificates", id}, more...)...)
 }
 
 // ended reports whether the certificate has ended.
 func (c ca) ended(p *console.Page) bool {
-	ends, err := time.Parse(time.RFC3339, c.Info.ValidTo)
-	return err == nil && p.Now().After(ends)
+	ends := web.Time(c.CertificateInfo.ValidTo)
+	return !ends.IsZero() && p.Now().After(ends)
 }
 
 // in is a path of CA certificates in the API.
@@ -80,9 +73,7 @@ func list(p *console.Page) error { return showList(p, console.NewForm(url.Values
 
 func showList(p *console.Page, form *console.Form) error {
 	p.CLI("certificates list")
-	var answer struct {
-		Data []ca `json:"data"`
-	}
+	var answer web.Listing[ca]
 	if err := p.API.Get(in(p), url.Values{"limit": {strconv.Itoa(domain.MaxClientCAs)}}, &answer); err != nil {
 		return err
 	}
@@ -159,7 +150,7 @@ func rename(p *console.Page) error {
 	} else if err != nil {
 		return err
 	}
-	return p.Done("The CA certificate is renamed.", ca{ID: id}.Path())
+	return p.Done("The CA certificate is renamed.", at(id))
 }
 
 func confirmDeletion(p *console.Page) error {
@@ -170,7 +161,7 @@ func confirmDeletion(p *console.Page) error {
 	p.CLI("certificates delete " + found.ID)
 	return p.ShowConfirm(console.Confirm{
 		Title: "Delete " + found.Name + "?", Effect: "Clients with certificates of this CA are refused within a second, also on connections that are open.",
-		Facts: []console.Fact{{Name: "Subject", Value: found.Info.Subject}, {Name: "Fingerprint", Value: found.Fingerprint}},
+		Facts: []console.Fact{{Name: "Subject", Value: found.CertificateInfo.Subject}, {Name: "Fingerprint", Value: found.SHA256Fingerprint}},
 		Verb:  "Delete the certificate", Danger: true, Action: found.Path("delete"), Back: found.Path(),
 	})
 }

@@ -68,7 +68,8 @@ func again(query url.Values) url.Values {
 
 // preview says what sending all that match would do, before anything is sent.
 func preview(p *console.Page) error {
-	v, query := newPreview(p, asked(p))
+	query, _ := p.Filters(filters()...)
+	v, query := newPreview(p, query)
 	body := newMany(query)
 	body.DryRun = true
 	err := p.API.Send(http.MethodPost, retryManyAPI, body, &v.Plan)

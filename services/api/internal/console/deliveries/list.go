@@ -53,9 +53,9 @@ func list(p *console.Page) error {
 	if q := strings.TrimSpace(p.Query("q")); q != "" && p.Has(findPath) {
 		return p.Redirect(findPath + "?" + url.Values{"q": {q}}.Encode())
 	}
-	query := asked(p)
+	query, form := p.Filters(filters()...)
 	v := listView{
-		Form: console.NewForm(deliverylog.Typed(query)), Filtered: len(query) > 0, MayRetry: p.May(domain.ScopeEventsWrite),
+		Form: form, Filtered: len(query) > 0, MayRetry: p.May(domain.ScopeEventsWrite),
 		Jobs: p.Has(jobPath), Find: p.Has(findPath), Here: p.Request.URL.RequestURI(),
 		Types: typeOptions(), Classes: classOptions(), Reasons: reasonOptions(),
 		Tests: []console.Option{{Value: "", Label: "any"}, {Value: "true", Label: "tests only"}, {Value: "false", Label: "without tests"}},
@@ -88,17 +88,6 @@ func list(p *console.Page) error {
 		return p.ShowInvalid("list.html", "Deliveries", v, v.Form)
 	}
 	return p.Show("list.html", "Deliveries", v)
-}
-
-// asked returns the filters of the page's address. A time without a zone is one in UTC.
-func asked(p *console.Page) url.Values {
-	query := p.Pick(filters()...)
-	for _, name := range []string{"since", "until"} {
-		if query.Has(name) {
-			query.Set(name, deliverylog.Instant(query.Get(name)))
-		}
-	}
-	return query
 }
 
 func empty(query url.Values) console.State {

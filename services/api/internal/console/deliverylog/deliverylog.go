@@ -40,18 +40,19 @@ type Page = web.CursorPage[deliveries.Delivery]
 // Webhook is a webhook as lists of other things name it.
 type Webhook struct{ webhooks.Webhook }
 
-// Webhooks are those of the account, the first maxWebhooks of them, in the order of their
+// Webhooks are those of the account, the first MaxWebhooks of them, in the order of their
 // registration.
 type Webhooks []Webhook
 
-const maxWebhooks = 1000
+// MaxWebhooks is how many webhooks are looked at.
+const MaxWebhooks = 1000
 
 // ReadWebhooks reads them; there are none for a key that may not see webhooks, which the problem
 // then says.
 func ReadWebhooks(p *console.Page) (Webhooks, *console.Problem) {
 	var list Webhooks
 	problem := p.API.Try("/v1/webhooks", url.Values{"limit": {"1000"}}, &list)
-	return list[:min(len(list), maxWebhooks)], problem
+	return list[:min(len(list), MaxWebhooks)], problem
 }
 
 // Of returns the webhook with an id; its URL is empty when it is not known.

@@ -1,7 +1,6 @@
 package deliverylog
 
 import (
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -11,33 +10,6 @@ import (
 	"waybill.dev/services/api/internal/jobs"
 	"waybill.dev/shared/domain"
 )
-
-// typing is how the browser's field for times writes one, which is in UTC.
-const typing = "2006-01-02T15:04:05"
-
-// Instant makes RFC 3339 of what the browser's field for times says.
-func Instant(text string) string {
-	for _, layout := range []string{typing, "2006-01-02T15:04", "2006-01-02 15:04", time.DateOnly} {
-		if t, err := time.Parse(layout, text); err == nil {
-			return t.Format(time.RFC3339)
-		}
-	}
-	return text
-}
-
-// Typed returns filters as the fields of a form have them.
-func Typed(query url.Values) url.Values {
-	shown := url.Values{}
-	for name := range query {
-		shown.Set(name, query.Get(name))
-	}
-	for _, name := range []string{"since", "until"} {
-		if t, err := time.Parse(time.RFC3339, query.Get(name)); err == nil {
-			shown.Set(name, t.UTC().Format(typing))
-		}
-	}
-	return shown
-}
 
 // Describe says in words what a filter selects besides the status.
 func Describe(value func(name string) string, hooks Webhooks) []console.Fact {

@@ -5,23 +5,17 @@ import (
 	"strconv"
 
 	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/deployments"
+	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
 )
 
-// made is the answer to what makes a build.
-type made struct {
-	StatusID       string `json:"statusId"`
-	BuildID        string `json:"buildId"`
-	DeploymentName string `json:"deploymentName"`
-}
-
 // goOn leads to the build that was made.
-func goOn(p *console.Page, said, name string, m made) error {
-	d := deployment{Name: name}
-	if m.BuildID == "" {
-		return p.Done(said, d.Path())
+func goOn(p *console.Page, said, name, build string) error {
+	if build == "" {
+		return p.Done(said, pathOf(name))
 	}
-	return p.Done(said, d.BuildPath(m.BuildID))
+	return p.Done(said, pathOf(name, "builds", build))
 }
 
 func confirmDeploy(p *console.Page) error {
@@ -49,20 +43,20 @@ func confirmDeploy(p *console.Page) error {
 func facts(d deployment) []console.Fact {
 	return []console.Fact{
 		{Name: "Project", Value: d.ProjectName}, {Name: "Branch", Value: d.BranchName},
-		{Name: "Environment", Value: d.EnvironmentType}, {Name: "Address", Value: d.Host()},
+		{Name: "Environment", Value: string(d.EnvironmentType)}, {Name: "Address", Value: d.Host()},
 	}
 }
 
 func deploy(p *console.Page) error {
 	name := p.Param("deploymentName")
-	var m made
+	var m deployments.Redeployed
 	if err := p.API.Send(http.MethodPost, api(name, "deploy"), struct{}{}, &m); err != nil {
 		return err
 	}
 	if name == local {
-		return p.Done("The folder is read anew.", deployment{Name: name}.Path())
+		return p.Done("The folder is read anew.", pathOf(name))
 	}
-	return goOn(p, "The build is under way.", name, m)
+	return goOn(p, "The build is under way.", name, web.Value(m.BuildID))
 }
 
 // confirmBuild asks before an older build is built anew, or the one that is served.
@@ -87,11 +81,11 @@ func confirmBuild(p *console.Page) error {
 
 func deployBuild(p *console.Page) error {
 	name := p.Param("deploymentName")
-	var m made
+	var m deployments.Redeployed
 	if err := p.API.Send(http.MethodPost, api(name, "deploy"), map[string]string{"buildId": p.Param("buildId")}, &m); err != nil {
 		return err
 	}
-	return goOn(p, "The build is under way. It serves when it has succeeded.", name, m)
+	return goOn(p, "The build is under way. It serves when it has succeeded.", name, web.Value(m.BuildID))
 }
 
 func confirmDelete(p *console.Page) error {
@@ -101,7 +95,7 @@ func confirmDelete(p *console.Page) error {
 	}
 	p.CLI("deployments delete " + console.Shell(d.Name))
 	effect := "Its address answers 404 from then on, and its builds with their logs are gone. The variables of the branch stay. It can't be undone, but the branch can be deployed anew under the same address."
-	if d.EnvironmentType == string(domain.Production) {
+	if d.EnvironmentType == domain.Production {
 		effect = "This is production. " + effect
 	}
 	return p.ShowConfirm(console.Confirm{

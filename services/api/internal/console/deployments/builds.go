@@ -6,10 +6,9 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-
 	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/deployments"
+	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
 )
 
@@ -21,7 +20,7 @@ type buildsView struct {
 
 	Builds   []build
 	NoBuilds *console.Problem // why there are none
-	Bucket   string           // of the keys that its routes take; empty: not known
+	Bucket   *string          // of the keys that its routes take; nil: not known
 	Upload   string           // the command that makes the next build
 	Refresh  bool             // something is under way
 }
@@ -34,7 +33,7 @@ func showBuilds(p *console.Page) error {
 	p.CLI("deployments get " + console.Shell(d.Name))
 	v := buildsView{head: headOf(p, d, "")}
 	v.Upload = "waybill deploy config \\\n  --project " + console.Shell(d.ProjectName) + " --branch " + console.Shell(d.BranchName)
-	var answer page[build]
+	var answer web.Listing[build]
 	v.NoBuilds = p.API.Try(api(d.Name, "builds"), url.Values{"limit": {strconv.Itoa(maxBuilds)}}, &answer)
 	v.Builds = answer.Data
 	slices.SortFunc(v.Builds, func(a, b build) int { return cmp.Compare(b.Number, a.Number) }) // the newest first
@@ -42,9 +41,7 @@ func showBuilds(p *console.Page) error {
 		v.Refresh = v.Refresh || b.Open()
 	}
 	if !d.Local() {
-		var environment struct {
-			BucketName string `json:"bucketName"`
-		}
+		var environment deployments.Environment
 		_ = p.API.Try(console.Path("v1", "environments", d.Name), nil, &environment)
 		v.Bucket = environment.BucketName
 	}
@@ -56,24 +53,15 @@ func (h head) Serves(b build) bool { return h.Deployment.Build != nil && h.Deplo
 
 // MayServe reports whether a build can be built anew: its archive was good once.
 func (h head) MayServe(b build) bool {
-	return h.May && !h.Deployment.Local() && b.Status == string(domain.BuildSuccess)
-}
-
-// line is a line of a build's log.
-type line struct {
-	Timestamp string `json:"timestamp"`
-	Level     string `json:"level"`
-	Message   string `json:"message"`
-	File      string `json:"file"`
-	Operation string `json:"operation"`
-	Pointer   string `json:"pointer"`
+	return h.May && !h.Deployment.Local() && b.Status == domain.BuildSuccess
 }
 
 // step is a part of a build with what it wrote.
 type step struct {
-	Name, What                    string
-	Status, StartedOn, FinishedOn string
-	Lines                         []line
+	deployments.Step
+
+	What  string
+	Lines []domain.BuildLine
 }
 
 // Word says in a word how the step ended, or where it is.
@@ -81,7 +69,7 @@ func (s step) Word() string {
 	if s.Status == "" || s.Status == string(domain.BuildQueued) {
 		return "waiting"
 	}
-	return build{Status: s.Status}.Word()
+	return word(domain.BuildStatus(s.Status))
 }
 
 // Tone is the class of the step on the line of time.
@@ -104,14 +92,7 @@ func (s step) Took() string { return took(s.StartedOn, s.FinishedOn) }
 // faulty is a file with what is wrong in it.
 type faulty struct {
 	File   string
-	Faults []fault
-}
-
-type fault struct {
-	File      string `json:"file"`
-	Operation string `json:"operation"`
-	Pointer   string `json:"pointer"`
-	Detail    string `json:"detail"`
+	Faults []domain.BuildFault
 }
 
 type buildView struct {
@@ -126,51 +107,33 @@ type buildView struct {
 	Routes int
 }
 
-// status is what a build's status says.
-type status struct {
-	Status string `json:"status"`
-	Steps  map[string]struct {
-		Status     string `json:"status"`
-		StartedOn  string `json:"startedOn"`
-		FinishedOn string `json:"finishedOn"`
-	} `json:"steps"`
-	BuildResult struct {
-		Routes int     `json:"routes"`
-		Errors []fault `json:"errors"`
-	} `json:"buildResult"`
-}
-
 func showBuild(p *console.Page) error {
 	d, err := read(p)
 	if err != nil {
 		return err
 	}
 	id := p.Param("buildId")
-	v := buildView{head: headOf(p, d, "-"), Build: build{ID: id}}
+	v := buildView{head: headOf(p, d, "-"), Build: build{deployments.Build{ID: id}}}
 	v.Tabs = nil
-	var logs map[string]jsontext.Value
+	var logs deployments.Log
 	path := api(d.Name, "builds", id, "logs")
 	if err := p.API.Get(path, nil, &logs); err != nil {
 		return err
 	}
 	p.CLI("deployments log " + console.Shell(d.Name) + " " + console.Shell(id))
-	lines := map[string][]line{}
-	if raw, ok := logs["api"]; ok && json.Unmarshal(raw, &lines) != nil {
-		lines = nil
-	}
-	var builds page[build]
+	var builds web.Listing[build]
 	_ = p.API.Try(api(d.Name, "builds"), url.Values{"limit": {strconv.Itoa(maxBuilds)}}, &builds)
 	for _, b := range builds.Data {
 		if b.ID == id {
 			v.Build, v.Known = b, true
 		}
 	}
-	var s status
+	var s deployments.Status
 	if v.Build.StatusID != "" {
 		_ = p.API.Try(console.Path("v1", "accounts", p.Account(), "projects", d.ProjectName, "deployment-status", v.Build.StatusID), nil, &s)
 	}
-	v.Steps, v.Routes = steps(s, lines), s.BuildResult.Routes
-	v.Files = byFile(s.BuildResult.Errors, lines)
+	v.Steps, v.Routes = steps(s, logs.API), s.BuildResult.Routes
+	v.Files = byFile(s.BuildResult.Errors, logs.API)
 	for _, f := range v.Files {
 		v.Total += len(f.Faults)
 	}
@@ -178,25 +141,24 @@ func showBuild(p *console.Page) error {
 }
 
 // steps returns the parts of a build in the order of the work.
-func steps(s status, lines map[string][]line) []step {
+func steps(s deployments.Status, lines map[string][]domain.BuildLine) []step {
 	var list []step
 	for _, known := range []struct{ name, what string }{
 		{"unpack", "Unpack the archive"}, {"variables", "Take the variables"}, {"check", "Check the routes"}, {"activate", "Serve it"},
 	} {
-		one := s.Steps[known.name]
-		list = append(list, step{known.name, known.what, one.Status, one.StartedOn, one.FinishedOn, lines[known.name]})
+		list = append(list, step{s.Steps[known.name], known.what, lines[known.name]})
 	}
 	return list
 }
 
 // byFile sorts what is wrong by the file that it is in, in the order of the build. Without a result
 // it goes by the log.
-func byFile(faults []fault, lines map[string][]line) []faulty {
+func byFile(faults []domain.BuildFault, lines map[string][]domain.BuildLine) []faulty {
 	if len(faults) == 0 {
 		for _, part := range []string{"unpack", "variables", "check", "activate"} {
 			for _, l := range lines[part] {
 				if l.Level == "error" && l.File != "" {
-					faults = append(faults, fault{l.File, l.Operation, l.Pointer, l.Message})
+					faults = append(faults, domain.BuildFault{File: l.File, Operation: l.Operation, Pointer: l.Pointer, Detail: l.Message})
 				}
 			}
 		}

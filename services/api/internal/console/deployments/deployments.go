@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/deployments"
+	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
 )
 
@@ -58,48 +60,22 @@ func Module() console.Module {
 const local = "local"
 
 // deployment is a deployment as the API shows it.
-type deployment struct {
-	Name               string  `json:"name"`
-	URL                string  `json:"url"`
-	ProjectName        string  `json:"projectName"`
-	BranchName         string  `json:"branchName"`
-	EnvironmentType    string  `json:"environmentType"`
-	State              string  `json:"state"`
-	Message            string  `json:"message"`
-	CreatedOn          string  `json:"createdOn"`
-	UpdatedOn          string  `json:"updatedOn"`
-	Build              *build  `json:"build"`     // the one that is served
-	LastBuild          *build  `json:"lastBuild"` // the newest
-	VariablesChangedOn *string `json:"variablesChangedOn"`
-	Archives           *struct {
-		Bytes float64 `json:"bytes"`
-		Limit float64 `json:"limit"`
-	} `json:"archives"` // of the account
-}
+type deployment struct{ deployments.Deployment }
 
 // Kept says how much of archives the account keeps; empty: it is not known.
 func (d deployment) Kept() string {
 	if d.Archives == nil {
 		return ""
 	}
-	return fmt.Sprintf("%.1f of %.0f MiB that the account may keep", d.Archives.Bytes/(1<<20), d.Archives.Limit/(1<<20))
+	return fmt.Sprintf("%.1f of %.0f MiB that the account may keep", float64(d.Archives.Bytes)/(1<<20), float64(d.Archives.Limit)/(1<<20))
 }
 
 // build is a build as the API shows it.
-type build struct {
-	ID          string `json:"id"`
-	StatusID    string `json:"statusId"`
-	Number      int64  `json:"number"`
-	Status      string `json:"status"`
-	CreatedOn   string `json:"createdOn"`
-	FinishedOn  string `json:"finishedOn"`
-	ActivatedOn string `json:"activatedOn"`
-	CreatedBy   string `json:"createdBy"`
-}
+type build struct{ deployments.Build }
 
 // Word says in a word what the deployment does.
 func (d deployment) Word() string {
-	switch domain.DeploymentState(d.State) {
+	switch d.State {
 	case domain.DeploymentBuilding:
 		return "building"
 	case domain.DeploymentStarted:
@@ -107,7 +83,7 @@ func (d deployment) Word() string {
 	case domain.DeploymentErrored:
 		return "failed"
 	}
-	return strings.ToLower(d.State)
+	return strings.ToLower(string(d.State))
 }
 
 // Local reports whether it is the folder that the process itself serves.
@@ -115,15 +91,7 @@ func (d deployment) Local() bool { return d.Name == local }
 
 // Failed reports whether a build failed after the one that is served.
 func (d deployment) Failed() bool {
-	return d.LastBuild != nil && d.LastBuild.Status == string(domain.BuildError) && (d.Build == nil || d.LastBuild.Number > d.Build.Number)
-}
-
-// Changed is when a variable changed that the build does not have yet; empty: none did.
-func (d deployment) Changed() string {
-	if d.VariablesChangedOn == nil {
-		return ""
-	}
-	return *d.VariablesChangedOn
+	return d.LastBuild != nil && d.LastBuild.Status == domain.BuildError && (d.Build == nil || d.LastBuild.Number > d.Build.Number)
 }
 
 // Host is the address without the scheme.
@@ -136,8 +104,10 @@ func (d deployment) Host() string {
 }
 
 // Path is where its page is, or one below it.
-func (d deployment) Path(more ...string) string {
-	return console.Path(append([]string{"console", "deployments", d.Name}, more...)...)
+func (d deployment) Path(more ...string) string { return pathOf(d.Name, more...) }
+
+func pathOf(name string, more ...string) string {
+	return console.Path(append([]string{"console", "deployments", name}, more...)...)
 }
 
 // BuildPath is where the page of one of its builds is.
@@ -152,8 +122,10 @@ func (d deployment) Branch() string {
 func (d deployment) Project() string { return listPath + "?project=" + d.ProjectName }
 
 // Word says in a word how the build ended, or where it is.
-func (b build) Word() string {
-	switch domain.BuildStatus(b.Status) {
+func (b build) Word() string { return word(b.Status) }
+
+func word(status domain.BuildStatus) string {
+	switch status {
 	case domain.BuildQueued:
 		return "queued"
 	case domain.BuildBuilding:
@@ -163,27 +135,22 @@ func (b build) Word() string {
 	case domain.BuildError:
 		return "failed"
 	}
-	return strings.ToLower(b.Status)
+	return strings.ToLower(string(status))
 }
 
 // Open reports whether the build goes on.
 func (b build) Open() bool {
-	return b.Status == string(domain.BuildQueued) || b.Status == string(domain.BuildBuilding)
+	return b.Status == domain.BuildQueued || b.Status == domain.BuildBuilding
 }
 
 // Took is how long it took from the upload to its end; empty: it goes on.
 func (b build) Took() string { return took(b.CreatedOn, b.FinishedOn) }
 
-func took(from, to string) string {
-	start, err := time.Parse(time.RFC3339, from)
-	if err != nil {
+func took(from, to *string) string {
+	if from == nil || to == nil {
 		return ""
 	}
-	end, err := time.Parse(time.RFC3339, to)
-	if err != nil {
-		return ""
-	}
-	d := max(0, end.Sub(start))
+	d := max(0, web.Time(to).Sub(web.Time(from)))
 	switch {
 	case d < time.Second:
 		return strconv.FormatInt(d.Milliseconds(), 10) + "\u202fms"

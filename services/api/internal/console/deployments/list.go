@@ -6,7 +6,9 @@ import (
 	"net/url"
 	"strconv"
 
+	"waybill.dev/services/api/internal/accounts"
 	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
 )
 
@@ -18,17 +20,6 @@ const (
 	// maxProjects is how many projects a field of a form offers.
 	maxProjects = 100
 )
-
-// page is a part of a list.
-type page[T any] struct {
-	Data   []T `json:"data"`
-	Offset int `json:"offset"`
-	Total  int `json:"total"`
-}
-
-type project struct {
-	Name string `json:"name"`
-}
 
 // group is a project with the deployments of it that are shown.
 type group struct {
@@ -94,7 +85,7 @@ func list(p *console.Page) error {
 // groupOf reads the first deployments of a project. What is wrong with the first project is the
 // page's; with another, it stands in its place.
 func groupOf(p *console.Page, name string, first bool) (group, error) {
-	var answer page[deployment]
+	var answer web.Listing[deployment]
 	g := group{Project: name, Path: listPath + "?" + url.Values{"project": {name}}.Encode()}
 	call := url.Values{"limit": {strconv.Itoa(few)}}
 	if first {
@@ -113,7 +104,7 @@ func (v *listView) showOne(p *console.Page, name string, query url.Values) error
 	p.CLI(filtered("deployments list "+name, query))
 	call := p.Pick("branchName", "environmentType", "offset")
 	call.Set("limit", strconv.Itoa(many))
-	var answer page[deployment]
+	var answer web.Listing[deployment]
 	err := p.API.Get(at(p, name), call, &answer)
 	invalid := v.Form.Failed(err)
 	if known, ok := errors.AsType[*console.Problem](err); ok && known.NoOperation {
@@ -148,7 +139,7 @@ func at(p *console.Page, name string) string {
 
 // projects returns the names of the account's projects, the first maxProjects of them.
 func projects(p *console.Page) (names []string, total int, problem *console.Problem) {
-	var answer page[project]
+	var answer web.Listing[accounts.Project]
 	problem = p.API.Try(console.Path("v1", "accounts", p.Account(), "projects"), url.Values{"limit": {strconv.Itoa(maxProjects)}}, &answer)
 	for _, one := range answer.Data {
 		names = append(names, one.Name)

@@ -9,6 +9,11 @@ import (
 
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/consoletest"
+	"waybill.dev/services/api/internal/deployments"
+	"waybill.dev/services/api/internal/traffic"
+	"waybill.dev/services/api/internal/variables"
+	"waybill.dev/services/api/internal/web"
+	"waybill.dev/shared/domain"
 )
 
 func TestTemplates(t *testing.T) {
@@ -18,20 +23,17 @@ func TestTemplates(t *testing.T) {
 
 // samples are data to try the templates with.
 func samples() map[string][]any {
-	const (
-		hostile = "<script>\u202e\u0007"
-		at      = "2026-11-18T12:30:00.000Z"
-		later   = "2026-11-18T12:30:01.250Z"
-	)
-	good := build{"b1", "s1", 11, "SUCCESS", at, later, at, hostile}
-	bad := build{"<script>", "s2", 12, "ERROR", at, later, "", hostile}
-	open := build{"b3", "s3", 13, "BUILDING", at, "", "", hostile}
-	changed := at
-	full := deployment{
+	const hostile = "<script>\u202e\u0007"
+	now := time.Date(2026, time.November, 18, 12, 30, 0, 0, time.UTC)
+	at, later := web.Stamp(now), web.Stamp(now.Add(1250*time.Millisecond))
+	good := build{deployments.Build{ID: "b1", StatusID: "s1", Number: 11, Status: domain.BuildSuccess, CreatedOn: at, FinishedOn: later, ActivatedOn: at, CreatedBy: hostile}}
+	bad := build{deployments.Build{ID: "<script>", StatusID: "s2", Number: 12, Status: domain.BuildError, CreatedOn: at, FinishedOn: later, CreatedBy: hostile}}
+	open := build{deployments.Build{ID: "b3", StatusID: "s3", Number: 13, Status: domain.BuildBuilding, CreatedOn: at, CreatedBy: hostile}}
+	full := deployment{deployments.Deployment{
 		Name: "<script>", URL: "http://shop.gateway.localhost:8080", ProjectName: hostile, BranchName: hostile, EnvironmentType: "production", State: "STARTED",
-		Message: hostile, CreatedOn: at, UpdatedOn: at, Build: &good, LastBuild: &bad, VariablesChangedOn: &changed,
-	}
-	own := deployment{Name: local, ProjectName: local, BranchName: local, State: "STARTED", Message: hostile}
+		Message: hostile, CreatedOn: at, UpdatedOn: at, Build: &good.Build, LastBuild: &bad.Build, VariablesChangedOn: at,
+	}}
+	own := deployment{deployments.Deployment{Name: local, ProjectName: local, BranchName: local, State: "STARTED", Message: hostile}}
 	tabs := []console.Tab{{Label: "Builds", Path: "/x", Current: true}}
 	h, plain := head{full, tabs, true, true}, head{own, tabs, true, false}
 	away := &console.Problem{Status: 404, NoOperation: true}
@@ -41,18 +43,25 @@ func samples() map[string][]any {
 	wrong.Problem = missing()
 	names := options([]string{"shop", "parcels"}, "")
 	some := []console.Fact{{Name: "Host", Value: hostile}}
-	one := request{hostile, at, "GET", "/" + hostile, hostile, "502", 12.5, hostile, "error", "b1"}
-	fine := request{"r", at, "GET", "/a", "", "200", 1, "anonymous", "info", ""}
-	traffic := trafficView{head: h, Spans: tabs, Consumer: hostile, Without: "/x", Recent: []recent{{hostile, "GET", hostile, "200", at}, {hostile, "GET", "", "404", at}}, More: 3}
-	stats := []counted{{hostile, at, 10, []calls{{"200", 7}, {"404", 2}, {"503", 1}}}}
-	traffic.sum(stats, "last-hour")
-	traffic.Bars = bars(stats, spans()[0], time.Date(2026, 11, 18, 12, 31, 0, 0, time.UTC))
-	lines := map[string][]line{"check": {{at, "error", hostile, hostile, hostile, "/a/b"}, {at, "info", hostile, "", "", ""}, {at, "warn", hostile, "", "", ""}}}
+	one := traffic.Detail{Request: traffic.Request[[]traffic.Entry]{RequestID: hostile, Timestamp: at, Method: "GET", Path: "/" + hostile, RoutePath: hostile, StatusCode: 502, DurationMs: 12.5, Consumer: hostile, Severity: "error"}}
+	rows := []traffic.Request[int]{
+		{RequestID: hostile, Timestamp: at, Method: "GET", Path: "/" + hostile, RoutePath: hostile, StatusCode: 502, DurationMs: 12.5, Consumer: hostile, Severity: "error"},
+		{RequestID: "r", Timestamp: at, Method: "GET", Path: "/a", StatusCode: 200, DurationMs: 1, Consumer: "anonymous", Severity: "info"},
+	}
+	entries := []entry{
+		{traffic.Entry{Timestamp: at, Severity: "error", Source: hostile, Message: hostile, Attributes: jsontext.Value(`{"a":"<script>"}`)}},
+		{traffic.Entry{Timestamp: at, Severity: "warn", Message: hostile}}, {traffic.Entry{Timestamp: at, Severity: "info", Source: hostile, Message: hostile, Attributes: jsontext.Value(`{}`)}},
+	}
+	figures := trafficView{head: h, Spans: tabs, Consumer: hostile, Without: "/x", Recent: []traffic.Call{{Consumer: hostile, Method: "GET", RoutePath: hostile, StatusCode: "200", TimeStamp: at}, {Consumer: hostile, Method: "GET", StatusCode: "404", TimeStamp: at}}, More: 3}
+	calls := traffic.Calls{Consumer: hostile, TotalCalls: 10, CallsByStatusCode: []traffic.StatusCalls{{StatusCode: 200, Calls: 7}, {StatusCode: 404, Calls: 2}, {StatusCode: 503, Calls: 1}}}
+	figures.sum([]traffic.Calls{calls}, "last-hour")
+	figures.Bars = bars([]traffic.Step{{Calls: calls, TimeStamp: at}}, spans()[0], now.Add(time.Minute))
+	lines := map[string][]domain.BuildLine{"check": {{Timestamp: now, Level: "error", Message: hostile, File: hostile, Operation: hostile, Pointer: "/a/b"}, {Timestamp: now, Level: "info", Message: hostile}, {Timestamp: now, Level: "warn", Message: hostile}}}
 	return map[string][]any{
 		"list.html": {
 			listView{Form: console.NewForm(url.Values{})},
 			listView{Form: typed, Projects: names, Types: types(), May: true, Groups: []group{
-				{hostile, []deployment{full, own, {Name: "n", State: "ERRORED"}}, 12, nil, "/x"}, {hostile, nil, 0, lacks, "/x"}, {hostile, nil, 0, nil, "/x"},
+				{hostile, []deployment{full, own, {deployments.Deployment{Name: "n", State: "ERRORED"}}}, 12, nil, "/x"}, {hostile, nil, 0, lacks, "/x"}, {hostile, nil, 0, nil, "/x"},
 			}, Paging: console.Paging{Newer: "?a", Older: "?b"}},
 			listView{Form: typed, One: true, Filtered: true, Groups: []group{{Project: hostile}}, May: true},
 			listView{Form: typed, One: true, Groups: []group{{Project: hostile}}, May: true},
@@ -64,24 +73,22 @@ func samples() map[string][]any {
 			uploadView{Form: wrong, Projects: names, Command: "deploy config --project shop"}, uploadView{Form: typed, NoProjects: lacks},
 		},
 		"deployment.html": {
-			buildsView{}, buildsView{head: h, Builds: []build{open, bad, good, {ID: "b0", Number: 10, Status: "SUCCESS"}}, Bucket: "shop-production", Upload: "waybill deploy config --project shop --branch main", Refresh: true},
+			buildsView{}, buildsView{head: h, Builds: []build{open, bad, good, {deployments.Build{ID: "b0", Number: 10, Status: "SUCCESS"}}}, Bucket: new("shop-production"), Upload: "waybill deploy config --project shop --branch main", Refresh: true},
 			buildsView{head: plain}, buildsView{head: h, NoBuilds: away},
 		},
 		"build.html": {
-			buildView{}, buildView{head: h, Build: open, Known: true, Steps: steps(status{}, nil)},
-			buildView{head: h, Build: bad, Known: true, Steps: steps(status{}, lines), Files: byFile(nil, lines), Total: 1, Routes: 3},
-			buildView{head: h, Build: good, Known: true, Files: byFile([]fault{{hostile, hostile, hostile, hostile}, {Detail: hostile}}, nil), Total: 2},
+			buildView{}, buildView{head: h, Build: open, Known: true, Steps: steps(deployments.Status{}, nil)},
+			buildView{head: h, Build: bad, Known: true, Steps: steps(deployments.Status{}, lines), Files: byFile(nil, lines), Total: 1, Routes: 3},
+			buildView{head: h, Build: good, Known: true, Files: byFile([]domain.BuildFault{{File: hostile, Operation: hostile, Pointer: hostile, Detail: hostile}, {Detail: hostile}}, nil), Total: 2},
 		},
-		"variables.html": {variablesView{}, variablesView{head: h, Variables: []variable{{hostile, hostile, false, at, false}, {hostile, "", true, at, true}}}, variablesView{head: h, NoVariables: lacks}},
-		"traffic.html":   {trafficView{}, traffic, trafficView{head: h, NoFigures: away, NoRecent: lacks}},
+		"variables.html": {variablesView{}, variablesView{head: h, Variables: []variable{{Variable: variables.Variable{Name: hostile, Value: hostile, UpdatedOn: at}}, {Variable: variables.Variable{Name: hostile, IsSecret: true, UpdatedOn: at}, Shared: true}}}, variablesView{head: h, NoVariables: lacks}},
+		"traffic.html":   {trafficView{}, figures, trafficView{head: h, NoFigures: away, NoRecent: lacks}},
 		"requests.html": {
-			requestsView{Form: console.NewForm(url.Values{})}, requestsView{head: h, Form: typed, Requests: []request{one, fine}, NotKept: 12, Filtered: true, Clear: "/x"},
+			requestsView{Form: console.NewForm(url.Values{})}, requestsView{head: h, Form: typed, Requests: rows, NotKept: 12, Filtered: true, Clear: "/x"},
 			requestsView{head: h, Form: typed, Filtered: true}, requestsView{head: h, Form: wrong}, requestsView{head: h, Form: typed, NoList: away},
 		},
 		"request.html": {
-			requestView{}, requestView{head: h, Request: one, Facts: some, Backend: some, MCP: some, Cut: true, Build: "/x", Entries: []entry{
-				{at, "error", hostile, hostile, jsontext.Value(`{"a":"<script>"}`)}, {at, "warn", "", hostile, nil}, {at, "info", hostile, hostile, jsontext.Value(`{}`)},
-			}},
+			requestView{}, requestView{head: h, Request: one, Facts: some, Backend: some, MCP: some, Cut: true, Build: "/x", Entries: entries},
 		},
 	}
 }

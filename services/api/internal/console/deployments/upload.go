@@ -7,6 +7,7 @@ import (
 	"net/url"
 
 	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/deployments"
 	"waybill.dev/shared/domain"
 )
 
@@ -67,10 +68,10 @@ func upload(p *console.Page) error {
 			kind = "application/gzip"
 		}
 		query := url.Values{"accountName": {p.Account()}, "projectName": {values.Get("projectName")}, "branchName": {values.Get("branchName")}}
-		var m made
+		var m deployments.Uploaded
 		err := p.API.SendFile("/v1/deployments/sources", query, kind, archive, &m)
 		if err == nil {
-			return goOn(p, "The archive is here. It is being built.", m.DeploymentName, m)
+			return goOn(p, "The archive is here. It is being built.", m.DeploymentName, m.BuildID)
 		}
 		if !form.Failed(err) {
 			return err

@@ -5,15 +5,14 @@ import (
 	"strconv"
 
 	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/variables"
+	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
 )
 
-// variable is a variable as the API shows it; a secret's value is never there.
+// variable is a variable of a branch; a secret's value is never there.
 type variable struct {
-	Name      string `json:"name"`
-	Value     string `json:"value"`
-	IsSecret  bool   `json:"isSecret"`
-	UpdatedOn string `json:"updatedOn"`
+	variables.Variable
 
 	Shared bool `json:"-"` // of all previews
 }
@@ -32,7 +31,7 @@ func showVariables(p *console.Page) error {
 	if err != nil {
 		return err
 	}
-	v := variablesView{head: headOf(p, d, "variables"), Preview: d.EnvironmentType == string(domain.Preview)}
+	v := variablesView{head: headOf(p, d, "variables"), Preview: d.EnvironmentType == domain.Preview}
 	p.CLI("variables list " + console.Shell(d.ProjectName) + " " + console.Shell(d.BranchName))
 	own, problem := variablesOf(p, d, d.BranchName)
 	v.NoVariables = problem
@@ -53,7 +52,7 @@ func showVariables(p *console.Page) error {
 }
 
 func variablesOf(p *console.Page, d deployment, branch string) ([]variable, *console.Problem) {
-	var answer page[variable]
+	var answer web.Listing[variable]
 	path := console.Path("v1", "accounts", p.Account(), "projects", d.ProjectName, "branches", branch, "variables")
 	problem := p.API.Try(path, url.Values{"limit": {strconv.Itoa(domain.MaxVariables)}}, &answer)
 	return answer.Data, problem

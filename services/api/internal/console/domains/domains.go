@@ -11,6 +11,8 @@ import (
 	"strconv"
 
 	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/domains"
+	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
 )
 
@@ -39,38 +41,14 @@ func Module() console.Module {
 }
 
 // item is a custom domain as the API shows it.
-type item struct {
-	Hostname    string `json:"hostname"`
-	Status      string `json:"status"`
-	Deployments []struct {
-		Name *string `json:"deploymentName"`
-	} `json:"deployments"`
-	Record struct {
-		Name  string `json:"name"`
-		Type  string `json:"type"`
-		Value string `json:"value"`
-	} `json:"ownershipVerification"`
-	CNAME       *string  `json:"cname"`
-	Errors      []string `json:"errors"`
-	Certificate struct {
-		Status  string  `json:"status"`
-		Source  *string `json:"source"`
-		ValidTo *string `json:"validTo"`
-		Error   *string `json:"error"`
-	} `json:"certificate"`
-	NextCheckOn *string `json:"nextCheckOn"`
-	ProvenOn    *string `json:"provenOn"`
-	NoticeUntil *string `json:"noticeUntil"`
-	LostOn      *string `json:"lostOn"`
-	CreatedOn   string  `json:"createdOn"`
-}
+type item struct{ domains.Domain }
 
 // Deployment is the name of the deployment that the domain leads to; empty: none.
 func (i item) Deployment() string {
-	if len(i.Deployments) == 0 || i.Deployments[0].Name == nil {
+	if len(i.Deployments) == 0 {
 		return ""
 	}
-	return *i.Deployments[0].Name
+	return web.Value(i.Deployments[0].DeploymentName)
 }
 
 // Waits reports whether the hostname is not the account's.
@@ -81,7 +59,7 @@ func (i item) Unproven() bool { return i.Waits() || i.NoticeUntil != nil }
 
 // Uploaded reports whether the certificate is the account's.
 func (i item) Uploaded() bool {
-	return i.Certificate.Source != nil && *i.Certificate.Source == string(domain.CertificateUploaded)
+	return web.Value(i.Certificate.Source) == string(domain.CertificateUploaded)
 }
 
 // in is a path of custom domains in the API.
@@ -95,11 +73,9 @@ type listView struct {
 	May     bool
 }
 
-// domains returns those of the account.
-func domains(p *console.Page) ([]item, error) {
-	var answer struct {
-		Data []item `json:"data"`
-	}
+// read returns those of the account.
+func read(p *console.Page) ([]item, error) {
+	var answer web.Listing[item]
 	err := p.API.Get(in(p), url.Values{"limit": {strconv.Itoa(domain.MaxCustomDomains)}}, &answer)
 	return answer.Data, err
 }
@@ -107,7 +83,7 @@ func domains(p *console.Page) ([]item, error) {
 // ask shows what is asked before something of the domain is removed that the query names. One that is
 // gone already leads back to the list.
 func ask(p *console.Page, question func(d item) console.Confirm) error {
-	all, err := domains(p)
+	all, err := read(p)
 	if err != nil {
 		return err
 	}
@@ -125,7 +101,7 @@ func list(p *console.Page) error { return showList(p, console.NewForm(url.Values
 
 func showList(p *console.Page, form *console.Form) error {
 	p.CLI("domains list")
-	all, err := domains(p)
+	all, err := read(p)
 	if err != nil {
 		return err
 	}

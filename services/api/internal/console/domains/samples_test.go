@@ -6,6 +6,7 @@ import (
 
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/consoletest"
+	"waybill.dev/services/api/internal/domains"
 )
 
 func TestTemplates(t *testing.T) {
@@ -15,22 +16,27 @@ func TestTemplates(t *testing.T) {
 
 // samples are data to try the templates with.
 func samples() map[string][]any {
-	const at = "2026-11-18T12:30:00.000Z"
 	hostile := "<script>\u202e\u0007"
 	empty, wrong := console.NewForm(url.Values{}), console.NewForm(url.Values{"hostname": {"<script>"}})
 	wrong.Problem = &console.Problem{Status: 400, Title: hostile, Faults: []console.Fault{{Pointer: "/hostname", Detail: hostile}, {Pointer: "/x", Detail: hostile}}}
-	stamp := at
-	waits := item{Hostname: hostile, Status: "pending", Errors: []string{hostile}, CNAME: &hostile, NextCheckOn: &stamp, CreatedOn: at}
-	waits.Record.Name, waits.Record.Type, waits.Record.Value = hostile, "TXT", hostile
-	waits.Certificate.Status, waits.Certificate.Error = "failed", &hostile
-	served := item{Hostname: "api.example.com", Status: "active", CreatedOn: at}
-	served.Deployments = append(served.Deployments, struct {
-		Name *string `json:"deploymentName"`
-	}{&hostile})
-	passes, gone := item{Hostname: hostile, Status: "pending", NoticeUntil: &stamp, CreatedOn: at}, item{Hostname: hostile, Status: "pending", LostOn: &stamp, CreatedOn: at}
-	contested := item{Hostname: hostile, Status: "active", Errors: []string{hostile}, NoticeUntil: &stamp, ProvenOn: &stamp, CreatedOn: at}
-	served.ProvenOn = &stamp
-	uploaded := "uploaded"
-	served.Certificate.Status, served.Certificate.Source, served.Certificate.ValidTo = "active", &uploaded, &stamp
-	return map[string][]any{"list.html": {listView{Form: empty}, listView{[]item{waits, served, passes, gone, contested}, wrong, true}}}
+	stamp := new("2026-11-18T12:30:00.000Z")
+	is := func(hostname, status string, change func(*domains.Domain)) item {
+		i := item{domains.Domain{Hostname: hostname}}
+		i.Status, i.CreatedOn = status, stamp
+		change(&i.Domain)
+		return i
+	}
+	list := []item{
+		is(hostile, "pending", func(d *domains.Domain) {
+			d.Errors, d.CNAME, d.NextCheckOn, d.OwnershipVerification = []string{hostile}, &hostile, stamp, domains.Record{Name: hostile, Type: "TXT", Value: hostile}
+			d.Certificate.Status, d.Certificate.Error = "failed", &hostile
+		}),
+		is("api.example.com", "active", func(d *domains.Domain) {
+			d.Deployments, d.ProvenOn = []domains.Deployment{{DeploymentName: &hostile}}, stamp
+			d.Certificate.Status, d.Certificate.Source, d.Certificate.ValidTo = "active", new("uploaded"), stamp
+		}),
+		is(hostile, "pending", func(d *domains.Domain) { d.NoticeUntil = stamp }), is(hostile, "pending", func(d *domains.Domain) { d.LostOn = stamp }),
+		is(hostile, "active", func(d *domains.Domain) { d.Errors, d.NoticeUntil, d.ProvenOn = []string{hostile}, stamp, stamp }),
+	}
+	return map[string][]any{"list.html": {listView{Form: empty}, listView{list, wrong, true}}}
 }

@@ -8,18 +8,12 @@ import (
 	"strings"
 
 	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/deployments"
+	"waybill.dev/services/api/internal/variables"
+	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/problem"
 )
-
-// variable is a variable as the API shows it; a secret's value is never there.
-type variable struct {
-	Name      string `json:"name"`
-	Value     string `json:"value"`
-	IsSecret  bool   `json:"isSecret"`
-	CreatedOn string `json:"createdOn"`
-	UpdatedOn string `json:"updatedOn"`
-}
 
 // place is a branch of a project.
 type place struct{ Project, Branch string }
@@ -32,7 +26,7 @@ func (l place) Path(more ...string) string {
 }
 
 // Above is where the project's page is.
-func (l place) Above() string { return project{Name: l.Project}.Path() }
+func (l place) Above() string { return projectAt(l.Project) }
 
 // Previews reports whether it stands for all preview branches.
 func (l place) Previews() bool { return l.Branch == domain.PreviewBranch }
@@ -48,14 +42,14 @@ func (l place) Title() string {
 type branchView struct {
 	Place     place
 	Links     links
-	Variables []variable
-	Shared    []variable // of all previews, that this one has no own of
+	Variables []variables.Variable
+	Shared    []variables.Variable // of all previews, that this one has no own of
 	Form      *console.Form
 	May       bool
 	Full      bool
-	Type      string // empty: there is no environment yet
-	Name      string // of the deployment; empty: there is none
-	Changed   string // when variables changed that what is served does not have yet
+	Type      domain.EnvironmentType // empty: there is no environment yet
+	Name      string                 // of the deployment; empty: there is none
+	Changed   *string                // when variables changed that what is served does not have yet
 	Commands  string
 }
 
@@ -64,7 +58,7 @@ func showBranch(p *console.Page) error { return branch(p, console.NewForm(url.Va
 // branch shows the variables of a branch, with the form of a new one.
 func branch(p *console.Page, form *console.Form) error {
 	v := branchView{Place: at(p), Links: linksOf(p), Form: form, May: p.May(domain.ScopeGatewayWrite)}
-	var answer page[variable]
+	var answer web.Listing[variables.Variable]
 	limit := url.Values{"limit": {strconv.Itoa(domain.MaxVariables)}}
 	if form.Problem != nil {
 		_ = p.API.Try(ofBranch(p), limit, &answer)
@@ -77,7 +71,7 @@ func branch(p *console.Page, form *console.Form) error {
 	v.Variables = answer.Data
 	v.Full = len(v.Variables) >= domain.MaxVariables
 	v.deployed(p)
-	if v.Type == string(domain.Preview) {
+	if v.Type == domain.Preview {
 		v.Shared = shared(p, v)
 	}
 	if form.Problem != nil {
@@ -91,34 +85,27 @@ func (v *branchView) deployed(p *console.Page) {
 	if v.Place.Previews() {
 		return
 	}
-	var d struct {
-		Name               string  `json:"name"`
-		EnvironmentType    string  `json:"environmentType"`
-		VariablesChangedOn *string `json:"variablesChangedOn"`
-	}
+	var d deployments.Deployment
 	name := domain.DeploymentName(p.Account(), v.Place.Project, v.Place.Branch)
 	if p.API.Try(console.Path("v1", "deployments", name), nil, &d) != nil {
 		var one project
 		if p.API.Try(inProject(p, v.Place.Project), nil, &one) == nil {
-			v.Type = string(domain.EnvironmentTypeOf(v.Place.Branch, cmp.Or(one.ProductionBranch, domain.DefaultProductionBranch)))
+			v.Type = domain.EnvironmentTypeOf(v.Place.Branch, cmp.Or(one.ProductionBranch, domain.DefaultProductionBranch))
 		}
 		return
 	}
-	v.Name, v.Type = d.Name, d.EnvironmentType
-	if d.VariablesChangedOn != nil {
-		v.Changed = *d.VariablesChangedOn
-	}
+	v.Name, v.Type, v.Changed = d.Name, d.EnvironmentType, d.VariablesChangedOn
 }
 
 // shared returns what a preview takes of those of all previews.
-func shared(p *console.Page, v branchView) []variable {
+func shared(p *console.Page, v branchView) []variables.Variable {
 	own := map[string]bool{}
 	for _, one := range v.Variables {
 		own[one.Name] = true
 	}
-	var answer page[variable]
+	var answer web.Listing[variables.Variable]
 	_ = p.API.Try(inProject(p, v.Place.Project, "branches", domain.PreviewBranch, "variables"), url.Values{"limit": {strconv.Itoa(domain.MaxVariables)}}, &answer)
-	var list []variable
+	var list []variables.Variable
 	for _, one := range answer.Data {
 		if !own[one.Name] {
 			list = append(list, one)
@@ -159,22 +146,22 @@ func lines(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }
 
 type variableView struct {
 	Place    place
-	Variable variable
+	Variable variables.Variable
 	Form     *console.Form
 }
 
 // find returns the variable that the page's path names: the API has no operation for one alone.
-func find(p *console.Page) (variable, error) {
-	var answer page[variable]
+func find(p *console.Page) (variables.Variable, error) {
+	var answer web.Listing[variables.Variable]
 	if err := p.API.Get(ofBranch(p), url.Values{"limit": {strconv.Itoa(domain.MaxVariables)}}, &answer); err != nil {
-		return variable{}, err
+		return variables.Variable{}, err
 	}
 	for _, one := range answer.Data {
 		if one.Name == p.Param("variableName") {
 			return one, nil
 		}
 	}
-	return variable{}, problem.New(problem.NotFound, "The branch has no such variable.")
+	return variables.Variable{}, problem.New(problem.NotFound, "The branch has no such variable.")
 }
 
 func editVariable(p *console.Page) error {
@@ -197,7 +184,7 @@ func updateVariable(p *console.Page) error {
 	if err := p.API.Send(http.MethodPatch, ofBranch(p, name), map[string]string{"value": lines(values.Get("value"))}, nil); form.Failed(err) {
 		secret := values.Get("isSecret") == "true"
 		forget(values)
-		return p.ShowInvalid("variable.html", "Variable "+name, variableView{l, variable{Name: name, IsSecret: secret}, form}, form)
+		return p.ShowInvalid("variable.html", "Variable "+name, variableView{l, variables.Variable{Name: name, IsSecret: secret}, form}, form)
 	} else if err != nil {
 		return err
 	}

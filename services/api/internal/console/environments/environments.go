@@ -8,7 +8,9 @@ import (
 	"net/url"
 	"strconv"
 
+	"waybill.dev/services/api/internal/accounts"
 	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/deployments"
 	"waybill.dev/shared/domain"
 )
 
@@ -44,20 +46,13 @@ func Module() console.Module {
 	}
 }
 
-// page is a part of a list, as the API answers it.
-type page[T any] struct {
-	Data   []T `json:"data"`
-	Offset int `json:"offset"`
-	Total  int `json:"total"`
-}
-
-type project struct {
-	Name             string `json:"name"`
-	ProductionBranch string `json:"productionBranch"`
-}
+// project is a project as the API shows it.
+type project struct{ accounts.Project }
 
 // Path is where the page of a project is.
-func (p project) Path() string { return console.Path("console", "environments", p.Name) }
+func (p project) Path() string { return projectAt(p.Name) }
+
+func projectAt(name string) string { return console.Path("console", "environments", name) }
 
 // Previews is where the variables of all previews are.
 func (p project) Previews() string {
@@ -65,16 +60,7 @@ func (p project) Previews() string {
 }
 
 // environment is an environment as the API shows it.
-type environment struct {
-	Name            string   `json:"name"`
-	CreatedOn       string   `json:"createdOn"`
-	ProjectName     string   `json:"projectName"`
-	BranchName      string   `json:"branchName"`
-	EnvironmentType string   `json:"environmentType"`
-	DeploymentName  string   `json:"deploymentName"`
-	URLs            []string `json:"urls"`
-	BucketName      string   `json:"bucketName"`
-}
+type environment struct{ deployments.Environment }
 
 // Path is where the variables of its branch are.
 func (e environment) Path() string {

@@ -6,7 +6,9 @@ import (
 	"net/url"
 	"strconv"
 
+	"waybill.dev/services/api/internal/accounts"
 	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
 )
 
@@ -36,18 +38,18 @@ type listView struct {
 
 func list(p *console.Page) error {
 	if name := p.Query("project"); name != "" {
-		return p.Redirect(project{Name: name}.Path())
+		return p.Redirect(projectAt(name))
 	}
 	p.CLI("environments list PROJECT")
 	v := listView{Links: linksOf(p), Form: console.NewForm(url.Values{})}
 	asked := p.Pick("offset")
 	asked.Set("limit", strconv.Itoa(few))
-	var projects page[project]
+	var projects web.Listing[project]
 	v.NoProjects = p.API.Try(console.Path("v1", "accounts", p.Account(), "projects"), asked, &projects)
 	v.Paging = p.Offsets(projects.Offset, len(projects.Data), projects.Total)
 	for i, one := range projects.Data {
 		g := group{Project: one}
-		var answer page[environment]
+		var answer web.Listing[environment]
 		if i > 0 {
 			g.Problem = p.API.Try("/v1/environments", query(p, one.Name, few), &answer)
 		} else if err := p.API.Get("/v1/environments", query(p, one.Name, few), &answer); err != nil {
@@ -75,9 +77,9 @@ type projectView struct {
 
 func showProject(p *console.Page) error {
 	if branch := p.Query("branch"); branch != "" {
-		return p.Redirect(environment{ProjectName: p.Param("projectName"), BranchName: branch}.Path())
+		return p.Redirect(place{p.Param("projectName"), branch}.Path())
 	}
-	one := project{Name: p.Param("projectName")}
+	one := project{accounts.Project{Name: p.Param("projectName")}}
 	if err := p.API.Get(inProject(p, one.Name), nil, &one); err != nil {
 		return err
 	}
@@ -90,7 +92,7 @@ func showProject(p *console.Page) error {
 func (o project) show(p *console.Page, form *console.Form) error {
 	p.CLI("environments list " + console.Shell(o.Name))
 	v := projectView{Links: linksOf(p), Project: o, Form: form, May: p.May(domain.ScopeGatewayWrite), Branch: console.NewForm(url.Values{})}
-	var answer page[environment]
+	var answer web.Listing[environment]
 	v.Group = group{Project: o, Problem: p.API.Try("/v1/environments", query(p, o.Name, many), &answer)}
 	v.Group.Environments, v.Group.Total = answer.Data, max(answer.Total, len(answer.Data))
 	if form.Problem != nil {
@@ -104,7 +106,7 @@ func updateProject(p *console.Page) error {
 	if err != nil {
 		return err
 	}
-	one := project{Name: p.Param("projectName"), ProductionBranch: values.Get("productionBranch")}
+	one := project{accounts.Project{Name: p.Param("projectName"), ProductionBranch: values.Get("productionBranch")}}
 	form := console.NewForm(values)
 	body := map[string]string{"productionBranch": one.ProductionBranch}
 	if err := p.API.Send(http.MethodPatch, inProject(p, one.Name), body, nil); form.Failed(err) {

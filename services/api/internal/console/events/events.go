@@ -98,14 +98,9 @@ func list(p *console.Page) error {
 	if q := strings.TrimSpace(p.Query("q")); q != "" && p.Has(findPath) {
 		return p.Redirect(findPath + "?" + url.Values{"q": {q}}.Encode())
 	}
-	query := p.Pick(filters()...)
-	for _, name := range []string{"since", "until"} {
-		if query.Has(name) {
-			query.Set(name, deliverylog.Instant(query.Get(name)))
-		}
-	}
+	query, form := p.Filters(filters()...)
 	v := listView{
-		Form: console.NewForm(deliverylog.Typed(query)), Filtered: len(query) > 0, Shipment: query.Get("shipmentId"),
+		Form: form, Filtered: len(query) > 0, Shipment: query.Get("shipmentId"),
 		MayPublish: p.May(domain.ScopeEventsWrite), Find: p.Has(findPath), Types: typeOptions("any"),
 		Sources: []console.Option{{Value: "", Label: "any"}, {Value: "rest", Label: "HTTP"}, {Value: "nats", Label: "bus"}, {Value: "waybill", Label: "alerts"}},
 	}

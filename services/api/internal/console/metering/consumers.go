@@ -7,47 +7,27 @@ import (
 	"slices"
 
 	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/consumers"
+	"waybill.dev/services/api/internal/metering"
+	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
 )
 
-type subscription struct {
-	PlanID     string `json:"planId"`
-	PlanKey    string `json:"planKey"`
-	Version    int    `json:"version"`
-	Phase      string `json:"phase"`
-	AnchorAt   string `json:"anchorAt"`
-	ActiveFrom string `json:"activeFrom"`
-}
-
-// access is what a consumer may use of a feature, as the API shows it.
-type access struct {
-	HasAccess bool           `json:"hasAccess"`
-	Balance   int64          `json:"balance"`
-	Usage     *int64         `json:"usage"`
-	Overage   int64          `json:"overage"`
-	ResetAt   string         `json:"resetAt"`
-	Config    map[string]any `json:"config"`
-}
-
 // line is a feature of a consumer.
 type line struct {
+	metering.Entitlement
+
 	Key string
-	access
 }
 
 // Metered reports whether there are numbers.
 func (l line) Metered() bool { return l.Usage != nil }
 
 // Used is what was used in the present period.
-func (l line) Used() int64 {
-	if l.Usage == nil {
-		return 0
-	}
-	return *l.Usage
-}
+func (l line) Used() int64 { return web.Value(l.Usage) }
 
 // Limit is what the period allows.
-func (l line) Limit() int64 { return l.Used() + l.Balance - l.Overage }
+func (l line) Limit() int64 { return l.Used() + web.Value(l.Balance) - web.Value(l.Overage) }
 
 // Max, Low and High are those of the bar: from Low on it warns, above High nothing is left.
 func (l line) Max() int64  { return max(l.Limit(), 1) }
@@ -58,10 +38,10 @@ func (l line) High() int64 { return max(l.Limit()-1, 0) }
 func (l line) share() float64 { return float64(l.Used()) / float64(l.Max()) }
 
 // lines returns the features by their keys.
-func lines(of map[string]access) []line {
+func lines(of map[string]metering.Entitlement) []line {
 	var found []line
 	for _, key := range slices.Sorted(maps.Keys(of)) {
-		found = append(found, line{key, of[key]})
+		found = append(found, line{of[key], key})
 	}
 	return found
 }
@@ -69,7 +49,7 @@ func lines(of map[string]access) []line {
 // member is a consumer of the list.
 type member struct {
 	Name    string
-	Plan    *subscription
+	Plan    *metering.Subscription
 	Fullest *line // the metered feature of which the most is used
 	Others  int   // further metered features
 }
@@ -87,9 +67,7 @@ const maxMembers = 20
 
 func showConsumers(p *console.Page) error {
 	l := at(p)
-	var answer list[struct {
-		Name string `json:"name"`
-	}]
+	var answer web.Listing[consumers.Consumer]
 	if err := p.API.Get(l.api(p, "consumers"), part(p, maxMembers), &answer); err != nil {
 		return err
 	}
@@ -104,14 +82,12 @@ func showConsumers(p *console.Page) error {
 // memberOf returns what is to be known of a consumer at a glance.
 func memberOf(p *console.Page, l place, name string) member {
 	m := member{Name: name}
-	var of subscription
+	var of metering.Subscription
 	if p.API.Try(l.api(p, "consumers", name, "subscription"), nil, &of) != nil {
 		return m
 	}
 	m.Plan = &of
-	var answer struct {
-		Entitlements map[string]access `json:"entitlements"`
-	}
+	var answer metering.Access
 	_ = p.API.Try(l.api(p, "consumers", name, "access"), nil, &answer)
 	for _, one := range lines(answer.Entitlements) {
 		switch {
@@ -131,7 +107,7 @@ func memberOf(p *console.Page, l place, name string) member {
 type memberView struct {
 	Place    place
 	Name     string
-	Plan     *subscription // nil: there is none
+	Plan     *metering.Subscription // nil: there is none
 	Features []line
 	Plans    []console.Option
 	NoPlans  *console.Problem // why there are none to choose
@@ -151,9 +127,7 @@ func showConsumer(p *console.Page) error { return consumer(p, nil) }
 func consumer(p *console.Page, form *console.Form) error {
 	l, name := at(p), p.Param("consumerName")
 	v := memberView{Place: l, Name: name, Form: form, May: may(p)}
-	var answer struct {
-		Entitlements map[string]access `json:"entitlements"`
-	}
+	var answer metering.Access
 	if err := p.API.Get(l.api(p, "consumers", name, "access"), nil, &answer); err != nil {
 		return err
 	}
@@ -161,7 +135,7 @@ func consumer(p *console.Page, form *console.Form) error {
 	p.CLI("subscriptions access " + words)
 	v.Command = "waybill subscriptions set " + words + " PLAN"
 	v.Features = lines(answer.Entitlements)
-	var of subscription
+	var of metering.Subscription
 	if p.API.Try(l.api(p, "consumers", name, "subscription"), nil, &of) == nil {
 		v.Plan = &of
 	}
@@ -180,7 +154,7 @@ func consumer(p *console.Page, form *console.Form) error {
 
 // choices returns the plans that consumers can have.
 func choices(p *console.Page, l place) ([]console.Option, *console.Problem) {
-	var answer list[plan]
+	var answer web.Listing[plan]
 	none := p.API.Try(l.api(p, "plans"), url.Values{"status": {string(domain.PlanActive)}, "limit": {"200"}}, &answer)
 	var options []console.Option
 	for _, n := range answer.Data {
@@ -211,7 +185,7 @@ func setPlan(p *console.Page) error {
 
 func confirmEnd(p *console.Page) error {
 	l, name := at(p), p.Param("consumerName")
-	var of subscription
+	var of metering.Subscription
 	if err := p.API.Get(l.api(p, "consumers", name, "subscription"), nil, &of); err != nil {
 		return err
 	}

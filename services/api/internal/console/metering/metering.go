@@ -10,7 +10,9 @@ import (
 	"net/url"
 	"strconv"
 
+	"waybill.dev/services/api/internal/buckets"
 	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
 )
 
@@ -57,13 +59,6 @@ func Module() console.Module {
 	}
 }
 
-// list is a part of a list, as the API answers it.
-type list[T any] struct {
-	Data   []T `json:"data"`
-	Offset int `json:"offset"`
-	Total  int `json:"total"`
-}
-
 // place is a bucket: on the console, and in the API.
 type place struct{ Bucket string }
 
@@ -95,10 +90,7 @@ func part(p *console.Page, limit int) url.Values {
 	return query
 }
 
-type bucket struct {
-	Name        string `json:"name"`
-	Description string `json:"description"`
-}
+type bucket struct{ buckets.Bucket }
 
 // Path is where the bucket's meters are.
 func (b bucket) Path() string { return place{b.Name}.Path() }
@@ -113,7 +105,7 @@ type bucketsView struct {
 const maxShown = 50
 
 func listBuckets(p *console.Page) error {
-	var answer list[bucket]
+	var answer web.Listing[bucket]
 	if err := p.API.Get(console.Path("v1", "accounts", p.Account(), "key-buckets"), part(p, maxShown), &answer); err != nil {
 		return err
 	}

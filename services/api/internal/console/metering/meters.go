@@ -6,35 +6,16 @@ import (
 	"strconv"
 
 	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/metering"
+	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
 )
-
-type meter struct {
-	ID          string            `json:"id"`
-	Slug        string            `json:"slug"`
-	Name        string            `json:"name"`
-	Description string            `json:"description"`
-	Aggregation string            `json:"aggregation"`
-	EventType   string            `json:"eventType"`
-	GroupBy     map[string]string `json:"groupBy"`
-	CreatedAt   string            `json:"createdAt"`
-}
-
-type feature struct {
-	ID         string            `json:"id"`
-	Key        string            `json:"key"`
-	Name       string            `json:"name"`
-	MeterSlug  string            `json:"meterSlug"`
-	Filters    map[string]string `json:"meterGroupByFilters"`
-	ArchivedAt *string           `json:"archivedAt"`
-	CreatedAt  string            `json:"createdAt"`
-}
 
 type metersView struct {
 	Place      place
 	Tabs       []console.Tab
-	Meters     []meter
-	Features   []feature
+	Meters     []metering.Meter
+	Features   []metering.Feature
 	More       int              // features that are not shown
 	NoFeatures *console.Problem // why there are none
 	Form       *console.Form    // of a new meter
@@ -50,7 +31,7 @@ func showMeters(p *console.Page) error { return meters(p, nil, nil) }
 func meters(p *console.Page, form, added *console.Form) error {
 	l := at(p)
 	v := metersView{Place: l, Tabs: l.tabs(l.Path()), Form: form, New: added, May: may(p), Sums: []console.Option{{Value: "COUNT", Label: "COUNT: how many"}, {Value: "SUM", Label: "SUM: their totals"}}}
-	var answer list[meter]
+	var answer web.Listing[metering.Meter]
 	if err := p.API.Get(l.api(p, "meters"), url.Values{"limit": {strconv.Itoa(domain.MaxMeters)}}, &answer); err != nil {
 		return err
 	}
@@ -59,7 +40,7 @@ func meters(p *console.Page, form, added *console.Form) error {
 	for _, m := range v.Meters {
 		v.Slugs = append(v.Slugs, console.Option{Value: m.Slug, Label: m.Slug})
 	}
-	var features list[feature]
+	var features web.Listing[metering.Feature]
 	v.NoFeatures = p.API.Try(l.api(p, "features"), url.Values{"limit": {strconv.Itoa(maxFeatures)}}, &features)
 	v.Features, v.More = features.Data, features.Total-len(features.Data)
 	failed := form
@@ -126,22 +107,16 @@ func createFeature(p *console.Page) error {
 	return p.Done("The feature is there. Plans may include it.", l.Path())
 }
 
-// use is what a consumer has used of a meter.
-type use struct {
-	Value   int64   `json:"value"`
-	Subject *string `json:"subject"`
-}
-
 type meterView struct {
 	Place place
-	Meter meter
-	Used  []use
+	Meter metering.Meter
+	Used  []metering.Value
 	Total int64
 	None  *console.Problem // why there is nothing
 	May   bool
 }
 
-func findMeter(p *console.Page) (m meter, err error) {
+func findMeter(p *console.Page) (m metering.Meter, err error) {
 	err = p.API.Get(at(p).api(p, "meters", p.Param("meterIdOrSlug")), nil, &m)
 	return m, err
 }
@@ -154,9 +129,7 @@ func showMeter(p *console.Page) error {
 	}
 	l := at(p)
 	p.CLI("meters query " + console.Shell(l.Bucket) + " " + console.Shell(m.Slug) + " --group subject")
-	var answer struct {
-		Data []use `json:"data"`
-	}
+	var answer metering.Query
 	v := meterView{Place: l, Meter: m, May: may(p)}
 	v.None = p.API.Try(l.api(p, "meters", m.Slug, "query"), url.Values{"groupBy": {"subject"}}, &answer)
 	v.Used = answer.Data
@@ -190,7 +163,7 @@ func deleteMeter(p *console.Page) error {
 
 func confirmFeature(p *console.Page) error {
 	l := at(p)
-	var f feature
+	var f metering.Feature
 	if err := p.API.Get(l.api(p, "features", p.Param("featureId")), nil, &f); err != nil {
 		return err
 	}

@@ -2,53 +2,26 @@ package metering
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/url"
 	"strconv"
 
 	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/metering"
+	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
 )
 
 // plan is a version of a plan as the API shows it.
-type plan struct {
-	ID        string  `json:"id"`
-	Key       string  `json:"key"`
-	Version   int     `json:"version"`
-	Name      string  `json:"name"`
-	Status    string  `json:"status"`
-	Cadence   string  `json:"billingCadence"`
-	Phases    []phase `json:"phases"`
-	CreatedAt string  `json:"createdAt"`
-}
-
-type phase struct {
-	Key      string `json:"key"`
-	Name     string `json:"name"`
-	Duration string `json:"duration"`
-	Cards    []card `json:"rateCards"`
-}
-
-type card struct {
-	Name        string       `json:"name"`
-	FeatureKey  string       `json:"featureKey"`
-	Cadence     string       `json:"billingCadence"`
-	Entitlement *entitlement `json:"entitlementTemplate"`
-}
-
-type entitlement struct {
-	Type   string `json:"type"`
-	Limit  int64  `json:"issueAfterReset"`
-	Soft   bool   `json:"isSoftLimit"`
-	Period string `json:"usagePeriod"`
-}
+type plan struct{ metering.Plan }
 
 // Title tells plans of one key apart.
 func (n plan) Title() string { return n.Key + " " + strconv.Itoa(n.Version) }
 
 // Draft and Active tell what may be done with it.
-func (n plan) Draft() bool  { return n.Status == string(domain.PlanDraft) }
-func (n plan) Active() bool { return n.Status == string(domain.PlanActive) }
+func (n plan) Draft() bool  { return n.Status == domain.PlanDraft }
+func (n plan) Active() bool { return n.Status == domain.PlanActive }
 
 type plansView struct {
 	Place   place
@@ -87,7 +60,7 @@ func showPlans(p *console.Page) error { return plans(p, nil) }
 
 func plans(p *console.Page, form *console.Form) error {
 	l := at(p)
-	var answer list[plan]
+	var answer web.Listing[plan]
 	if err := p.API.Get(l.api(p, "plans"), part(p, maxShown), &answer); err != nil {
 		return err
 	}
@@ -123,10 +96,11 @@ func createPlan(p *console.Page) error {
 }
 
 type planView struct {
-	Place place
-	Plan  plan
-	Form  *console.Form
-	May   bool
+	Place  place
+	Plan   plan
+	Phases []domain.Phase
+	Form   *console.Form
+	May    bool
 }
 
 // Path is where the plan's page is, or one below it.
@@ -151,10 +125,11 @@ func findPlan(p *console.Page) (v planView, document string, err error) {
 		ProRating   json.RawMessage `json:"proRatingConfig,omitempty"`
 		Phases      json.RawMessage `json:"phases"`
 	}
-	if err := json.Unmarshal(raw, &v.Plan); err != nil {
-		return v, "", err
+	err = errors.Join(json.Unmarshal(raw, &v.Plan), json.Unmarshal(raw, &changeable))
+	if err == nil {
+		err = json.Unmarshal(changeable.Phases, &v.Phases)
 	}
-	if err := json.Unmarshal(raw, &changeable); err != nil {
+	if err != nil {
 		return v, "", err
 	}
 	text, err := json.MarshalIndent(changeable, "", "  ")
@@ -205,7 +180,7 @@ func ask(p *console.Page, step, title, effect, verb string, danger bool) error {
 	}
 	p.CLI("plans " + step + " " + console.Shell(v.Place.Bucket) + " " + v.Plan.ID)
 	return p.ShowConfirm(console.Confirm{
-		Title: title + " " + v.Plan.Title() + "?", Effect: effect, Facts: []console.Fact{{Name: "Name", Value: v.Plan.Name}, {Name: "Status", Value: v.Plan.Status}},
+		Title: title + " " + v.Plan.Title() + "?", Effect: effect, Facts: []console.Fact{{Name: "Name", Value: v.Plan.Name}, {Name: "Status", Value: string(v.Plan.Status)}},
 		Verb: verb, Danger: danger, Action: v.Path(step), Back: v.Path(),
 	})
 }

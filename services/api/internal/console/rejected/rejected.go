@@ -16,6 +16,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/rejected"
+	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
 )
 
@@ -41,19 +43,7 @@ func Module() console.Module {
 // order puts the page behind the catalogue.
 const order = console.OrderCatalogue + 5
 
-// message is one as the API shows it.
-type message struct {
-	Subject      string `json:"subject"`
-	Time         string `json:"time"`
-	Reason       string `json:"reason"`
-	Body         string `json:"body"`
-	BodyEncoding string `json:"bodyEncoding"`
-}
-
-type page struct {
-	Data       []message `json:"data"`
-	NextCursor *string   `json:"nextCursor"`
-}
+type page = web.CursorPage[rejected.Message]
 
 const (
 	perPage = 25
@@ -62,7 +52,7 @@ const (
 )
 
 type row struct {
-	message
+	rejected.Message
 
 	Short string
 	Path  string
@@ -83,7 +73,7 @@ func list(p *console.Page) error {
 	}
 	v := listView{Paging: p.Paging(found.NextCursor), Later: p.Query("cursor") != ""}
 	for _, m := range found.Data {
-		at := url.Values{"time": {m.Time}}
+		at := url.Values{"time": {web.Value(m.Time)}}
 		if cursor := p.Query("cursor"); cursor != "" {
 			at.Set("cursor", cursor)
 		}
@@ -93,7 +83,7 @@ func list(p *console.Page) error {
 }
 
 type messageView struct {
-	Message *message // nil: it is not there any more
+	Message *rejected.Message // nil: it is not there any more
 	Form    *console.Form
 	MaySend bool
 	Action  string
@@ -104,7 +94,7 @@ const maxPages = 8
 
 // find returns the message that the address names: by its time, from a page of the list on. A message
 // has no name of its own.
-func find(p *console.Page) (*message, error) {
+func find(p *console.Page) (*rejected.Message, error) {
 	query := p.Pick("cursor")
 	query.Set("limit", strconv.Itoa(perPage))
 	for range maxPages {
@@ -113,7 +103,7 @@ func find(p *console.Page) (*message, error) {
 			return nil, err
 		}
 		for i := range found.Data {
-			if found.Data[i].Time == p.Query("time") {
+			if web.Value(found.Data[i].Time) == p.Query("time") {
 				return &found.Data[i], nil
 			}
 		}

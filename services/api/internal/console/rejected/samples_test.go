@@ -7,6 +7,7 @@ import (
 
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/consoletest"
+	"waybill.dev/services/api/internal/rejected"
 )
 
 func TestTemplates(t *testing.T) {
@@ -17,14 +18,14 @@ func TestTemplates(t *testing.T) {
 // samples are data to try the templates with.
 func samples() map[string][]any {
 	hostile := "<script>alert(1)</script>\u202e\u0007"
-	m := message{"waybill.events.default." + hostile, "2026-11-18T15:02:11.000Z", hostile + strings.Repeat("long ", 90), `{"a":"` + hostile + `"}`, "text"}
+	m := rejected.Message{Subject: "waybill.events.default." + hostile, Time: new("2026-11-18T15:02:11.000Z"), Reason: hostile + strings.Repeat("long ", 90), Body: `{"a":"` + hostile + `"}`, BodyEncoding: "text"}
 	wrong := console.NewForm(url.Values{"event": {editable(m.Body)}})
 	wrong.Problem = &console.Problem{Status: 400, Title: "Invalid input", Detail: hostile, Faults: []console.Fault{{Pointer: "/data/shipmentId", Detail: hostile}, {Pointer: "/event", Detail: "x"}}}
 	return map[string][]any{
-		"list.html": {listView{}, listView{Later: true}, listView{Rows: []row{{m, m.Body, root + "/message?time=x"}, {message{BodyEncoding: "base64"}, "AAEC", root}}, Paging: console.Paging{Older: root}}},
+		"list.html": {listView{}, listView{Later: true}, listView{Rows: []row{{m, m.Body, root + "/message?time=x"}, {rejected.Message{BodyEncoding: "base64"}, "AAEC", root}}, Paging: console.Paging{Older: root}}},
 		"message.html": {
 			&messageView{Form: console.NewForm(nil)}, &messageView{Message: &m, Form: wrong, MaySend: true, Action: root + "/message"},
-			&messageView{Message: &message{Body: "AAEC", BodyEncoding: "base64"}, Form: console.NewForm(nil)},
+			&messageView{Message: &rejected.Message{Body: "AAEC", BodyEncoding: "base64"}, Form: console.NewForm(nil)},
 		},
 	}
 }

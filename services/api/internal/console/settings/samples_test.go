@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"waybill.dev/services/api/internal/accounts"
 	"waybill.dev/services/api/internal/console/consoletest"
 )
 
@@ -18,7 +19,7 @@ func samples() map[string][]any {
 	own := session{"csess_1", "192.0.2.7", "Mozilla/5.0 <b>\u202e", at, at, at.Add(time.Hour), true}
 	return map[string][]any{"settings.html": {
 		view{},
-		view{Who: who{"parcels/shop", "default"}, KeyID: "key_1", Person: "a@example.com", Session: own, Sessions: []session{own, {ID: "csess_2"}},
+		view{Who: accounts.Caller{Sub: "parcels/shop", Account: "default"}, KeyID: "key_1", Person: "a@example.com", Session: own, Sessions: []session{own, {ID: "csess_2"}},
 			Scopes: []scope{{"admin", true, "everything"}, {"mcp:use", false, "use MCP servers"}}},
 	}}
 }

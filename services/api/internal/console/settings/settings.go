@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"waybill.dev/services/api/internal/accounts"
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/words"
 	"waybill.dev/shared/domain"
@@ -30,17 +31,12 @@ func Module() console.Module {
 }
 
 type view struct {
-	Who      who
+	Who      accounts.Caller
 	KeyID    string
 	Person   string
 	Scopes   []scope
 	Session  session
 	Sessions []session
-}
-
-type who struct {
-	Sub     string `json:"sub"`
-	Account string `json:"account"`
 }
 
 type scope struct {

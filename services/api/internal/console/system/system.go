@@ -16,7 +16,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"waybill.dev/services/api/internal/audit"
 	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/health"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store"
@@ -80,40 +82,19 @@ func Module(o Options) console.Module {
 	}
 }
 
-// change is an entry of the audit log.
-type change struct {
-	Action string `json:"action"`
-	Actor  struct {
-		Sub string `json:"sub"`
-	} `json:"actor"`
-	Timestamp string `json:"timestamp"`
-	Success   bool   `json:"success"`
-}
-
 // changes are the latest of the operator's account. Whoever may read them may see these pages:
 // so it is the API that decides.
-func changes(p *console.Page) ([]change, error) {
-	var answer struct {
-		Data []change `json:"data"`
-	}
+func changes(p *console.Page) ([]audit.Entry, error) {
+	var answer audit.List[audit.Entry]
 	err := p.API.Get(console.Path("v1", "accounts", domain.DefaultAccount, "audit-logs"), url.Values{"limit": {"5"}}, &answer)
 	return answer.Data, err
-}
-
-// health is what /readyz answers, be it in a problem.
-type health struct {
-	Status string `json:"status"`
-	Store  string `json:"store"`
-	Bus    string `json:"bus"`
-	// Missing says why nothing is delivered.
-	Missing string `json:"missing"`
 }
 
 type systemView struct {
 	Process     Process
 	Ready       bool
 	NotReady    *console.Problem
-	Health      health
+	Health      health.Health
 	Database    string
 	Ping        string // how long the database took to answer; empty: it did not
 	NoDatabase  bool
@@ -125,7 +106,7 @@ type systemView struct {
 	Live        int
 	Streams     []stream
 	Backlog     []backlog
-	Changes     []change
+	Changes     []audit.Entry
 	Memory      string // empty: not known
 	Connections float64
 	Now         time.Time

@@ -11,6 +11,8 @@ import (
 	"strconv"
 
 	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/tunnels"
+	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
 )
 
@@ -40,52 +42,19 @@ func Module() console.Module {
 }
 
 // item is a tunnel as a list of the API shows it.
-type item struct {
-	ID          string `json:"id"`
-	Name        string `json:"name"`
-	Status      string `json:"status"`
-	Connections int    `json:"connections"`
-	CreatedOn   string `json:"createdOn"`
-}
+type item struct{ tunnels.Item }
 
 // Path is where the tunnel's page is.
-func (i item) Path() string { return console.Path("console", "tunnels", i.ID) }
+func (i item) Path() string { return at(i.ID) }
 
 // tunnel is a tunnel as the API shows it. The token is whole in the answers that make one.
-type tunnel struct {
-	ID          string       `json:"tunnelId"`
-	Name        string       `json:"name"`
-	Token       string       `json:"token"`
-	Status      string       `json:"status"`
-	Connections []connection `json:"connections"`
-	CreatedOn   string       `json:"createdOn"`
-}
+type tunnel struct{ tunnels.Tunnel }
 
 // Path is where the tunnel's page is, or one below it.
-func (t tunnel) Path(more ...string) string {
-	return console.Path(append([]string{"console", "tunnels", t.ID}, more...)...)
-}
+func (t tunnel) Path(more ...string) string { return at(t.TunnelID, more...) }
 
-type connection struct {
-	ID           string `json:"id"`
-	Process      string `json:"process"`
-	AgentVersion string `json:"agentVersion"`
-	ConnectedOn  string `json:"connectedOn"`
-}
-
-type service struct {
-	Name     string `json:"name"`
-	Endpoint string `json:"endpoint"`
-	Access   []struct {
-		Project      string   `json:"project"`
-		AccessibleBy []string `json:"accessibleBy"`
-	} `json:"configurations"`
-}
-
-type operation struct {
-	Status  string `json:"status"`
-	Message string `json:"message"`
-	Details string `json:"details"`
+func at(id string, more ...string) string {
+	return console.Path(append([]string{"console", "tunnels", id}, more...)...)
 }
 
 // in is a path of tunnels in the API.
@@ -103,9 +72,7 @@ func list(p *console.Page) error { return showList(p, console.NewForm(url.Values
 
 func showList(p *console.Page, form *console.Form) error {
 	p.CLI("tunnels list")
-	var answer struct {
-		Data []item `json:"data"`
-	}
+	var answer web.Listing[item]
 	err := p.API.Get(in(p), url.Values{"limit": {strconv.Itoa(domain.MaxTunnels)}}, &answer)
 	if err != nil {
 		return err
@@ -138,7 +105,7 @@ func create(p *console.Page) error {
 
 type tunnelView struct {
 	Tunnel   tunnel
-	Services []service
+	Services []domain.TunnelService
 	Form     *console.Form
 	May      bool
 }
@@ -158,7 +125,7 @@ func page(p *console.Page, form *console.Form) error {
 		return err
 	}
 	var read struct {
-		Services []service `json:"services"`
+		Services []domain.TunnelService `json:"services"`
 	}
 	if err := json.Unmarshal(document, &read); err != nil {
 		return err
@@ -190,7 +157,7 @@ func configure(p *console.Page) error {
 		return page(p, form)
 	}
 	id := p.Param("tunnelId")
-	var o operation
+	var o tunnels.Operation
 	if err := p.API.Send(http.MethodPut, in(p, id, "services-configuration"), document, &o); form.Failed(err) {
 		if page(p, form) == nil {
 			return nil
@@ -203,7 +170,7 @@ func configure(p *console.Page) error {
 	if o.Status == domain.OperationInProgress {
 		said = "The agents are given the configuration. It holds when all have taken it, within 10 seconds, or not at all: load the page again."
 	}
-	return p.Done(said, tunnel{ID: id}.Path())
+	return p.Done(said, at(id))
 }
 
 // find returns the tunnel that the page's path names.
@@ -217,7 +184,7 @@ func confirmRotation(p *console.Page) error {
 	if err != nil {
 		return err
 	}
-	p.CLI("tunnels rotate " + t.ID + " --overlap 1h")
+	p.CLI("tunnels rotate " + t.TunnelID + " --overlap 1h")
 	return p.ShowConfirm(console.Confirm{
 		Title: "Give " + t.Name + " another token?", Effect: "The new one is shown once. The one before goes on for an hour: start agents with the new one in that time, and no request fails.",
 		Facts: []console.Fact{{Name: "Token", Value: t.Token}}, Verb: "Make a new token", Action: t.Path("rotate"), Back: t.Path(),
@@ -241,7 +208,7 @@ func confirmDeletion(p *console.Page) error {
 	if err != nil {
 		return err
 	}
-	p.CLI("tunnels delete " + t.ID)
+	p.CLI("tunnels delete " + t.TunnelID)
 	return p.ShowConfirm(console.Confirm{
 		Title: "Delete " + t.Name + "?", Effect: "Its services can't be used from now on. Agents are disconnected; requests that run have up to 30 seconds.",
 		Facts: []console.Fact{{Name: "Connections", Value: strconv.Itoa(len(t.Connections))}}, Verb: "Delete the tunnel", Danger: true, Action: t.Path("delete"), Back: t.Path(),
