@@ -79,6 +79,10 @@ func (i *installation) lessOfIDs(t *testing.T, webhook, event string) {
 			t.Errorf("%s: %q, want %q", args, got, want)
 		}
 	}
+	pages := must(t, i.dir, "deliveries", "list", "--event", event, "--limit", "1", "--all", "-o", "id")
+	if whole := must(t, i.dir, "deliveries", "list", "--event", event, "-o", "id"); pages != whole || strings.Count(whole, "\n") != 2 {
+		t.Errorf("page by page: %q, in one: %q", pages, whole)
+	}
 	if got := must(t, i.dir, "deliveries", "retry", delivery[:13], "-o", "id"); got != delivery+"\n" {
 		t.Errorf("retried: %q, want %q", got, delivery)
 	}

@@ -12,6 +12,7 @@ import (
 	"waybill.dev/cmd/internal/console"
 	"waybill.dev/services/dispatcher"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/units"
 )
 
 // perSecond is how many attempts get a line of their own in a second. The others are counted.
@@ -105,10 +106,10 @@ func (t *teller) tell(m dispatcher.Made) {
 	}
 	switch {
 	case m.Wait > 0:
-		rest += " " + style.Warn("again in "+m.Wait.Round(100*time.Millisecond).String())
+		rest += " " + style.Warn("again in "+units.Duration(m.Wait))
 	case m.Status != domain.StatusDelivered:
 		rest += " " + style.Bad(string(m.Status))
 	}
 	fmt.Fprintf(t.stdout, "%s %s %-19s %s → %s %s%s\n", m.Attempt.StartedAt.Local().Format("15:04:05"), status, m.EventType,
-		console.Clean(m.EventID), console.Clean(host), style.Dim(m.Attempt.Duration.Round(100*time.Microsecond).String()), rest)
+		console.Clean(m.EventID), console.Clean(host), style.Dim(units.Duration(m.Attempt.Duration)), rest)
 }

@@ -24,7 +24,7 @@ func TestDeployOnATerminal(t *testing.T) {
 				t.Fatal(err)
 			}
 			said, _, _ := strings.Cut(until(t, person, "that-was-all"), "that-was-all")
-			if code != 1 || !strings.Contains(said, "waiting for a gateway: 0s") {
+			if code != 1 || !strings.Contains(said, "waiting for a gateway: 0 s") {
 				t.Errorf("exit code %d\n%s", code, said)
 			}
 			var stays []string

@@ -118,7 +118,7 @@ func (w *watcher) follow(ctx context.Context, accepted client.Accepted, wait tim
 		if time.Since(started) > lookOften {
 			pause = lookLater
 		}
-		w.live.show("%s: %s", w.doing(status, err), time.Since(started).Round(time.Second))
+		w.live.show("%s: %d s", w.doing(status, err), int(time.Since(started).Seconds()))
 		select {
 		case <-ctx.Done():
 			return status, stopped(ctx)

@@ -11,6 +11,7 @@ import (
 	"waybill.dev/cmd/internal/client"
 	"waybill.dev/cmd/internal/console"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/units"
 )
 
 const (
@@ -112,11 +113,7 @@ func (f *follower) tell(ctx context.Context, d client.Delivery) {
 	if n := len(d.Log); n > 0 {
 		last := d.Log[n-1]
 		if answer = last.Error; last.Status > 0 {
-			took := "less than 1 ms"
-			if last.DurationMS > 0 {
-				took = strconv.Itoa(last.DurationMS) + " ms"
-			}
-			answer = fmt.Sprintf("answered %d in %s", last.Status, took)
+			answer = fmt.Sprintf("answered %d in %s", last.Status, units.Duration(time.Duration(last.DurationMS)*time.Millisecond))
 		}
 		answer = ": " + console.Clean(answer)
 	}
@@ -126,7 +123,7 @@ func (f *follower) tell(ctx context.Context, d client.Delivery) {
 		more = fmt.Sprintf("\n  Why: %s deliveries explain %s", f.binary, d.ID)
 	}
 	if !d.NextAttemptAt.IsZero() {
-		more = fmt.Sprintf("; tried again at %s UTC", d.NextAttemptAt.UTC().Format("15:04:05")) + more
+		more = "; the next attempt is " + units.Since(d.NextAttemptAt, time.Now()) + more
 	}
 	f.note("%s %s  %s%s%s", mark, console.Clean(f.hosts[d.WebhookID]), d.Status, answer, more)
 }

@@ -63,7 +63,7 @@ func TestTriggerFollowsTheEventOnATerminal(t *testing.T) {
 	said := until(t, person, "that-was-all")
 	for _, want := range []string{
 		"evt_1", "2 webhooks get shipment.created.", "good.example  delivered: answered 204 in 12 ms",
-		"bad.example  retrying: no answer in time; tried again at 10:11:12 UTC", "Why: waybill deliveries explain d2",
+		"bad.example  retrying: no answer in time; the next attempt is ", "Why: waybill deliveries explain d2",
 	} {
 		if !strings.Contains(said, want) {
 			t.Errorf("%q is not in\n%s", want, said)

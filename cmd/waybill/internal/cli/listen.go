@@ -21,6 +21,7 @@ import (
 	"waybill.dev/cmd/waybill/internal/forward"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/signature"
+	"waybill.dev/shared/units"
 )
 
 // listening has the flags of `listen`.
@@ -195,7 +196,7 @@ func (a *app) reporter(form output, whole bool) func(forward.Passed) {
 		}
 		// As a rule 79 columns wide.
 		fmt.Fprintf(a.stdout, "%s %s %-19s %s %s%s\n", p.At.Format("15:04:05"), status, console.Clean(p.Type), console.Clean(p.EventID),
-			style.Dim(p.Duration.Round(100*time.Microsecond).String()), rest)
+			style.Dim(units.Duration(p.Duration)), rest)
 		if whole {
 			a.printCallback(p)
 		}

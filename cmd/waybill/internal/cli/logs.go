@@ -17,6 +17,7 @@ import (
 	"waybill.dev/cmd/internal/client"
 	"waybill.dev/cmd/internal/console"
 	"waybill.dev/cmd/waybill/internal/verb"
+	"waybill.dev/shared/units"
 )
 
 const (
@@ -225,8 +226,8 @@ func (l *requestLog) show(list []logged) {
 		case "warn":
 			status = style.Warn(status)
 		}
-		fmt.Fprintf(l.stdout, "%s  %s  %s %s  %.2f ms  %s  %s\n", one.Timestamp.Format("2006-01-02T15:04:05.000Z07:00"), status,
-			console.Clean(one.Method), console.Clean(one.Path), one.DurationMs, console.Clean(one.Consumer), console.Clean(one.RequestID))
+		fmt.Fprintf(l.stdout, "%s  %s  %s %s  %s  %s  %s\n", one.Timestamp.Format("2006-01-02T15:04:05.000Z07:00"), status,
+			console.Clean(one.Method), console.Clean(one.Path), units.Duration(time.Duration(one.DurationMs*float64(time.Millisecond))), console.Clean(one.Consumer), console.Clean(one.RequestID))
 	}
 }
 

@@ -25,7 +25,7 @@ func TestTables(t *testing.T) {
 			"ID  ACTIVE  URL\nw   no      https://example.com\n", "",
 		},
 		{"a list of texts", "meters values partners calls route", `["/orders","/ship\u0007ments"]`, "VALUE\n/orders\n/ship\uFFFDments\n", ""},
-		{"more to come", "deliveries list", `{"data":[{"id":"d","status":"held","attemptCount":0,"eventId":"e"}],"nextCursor":"abc"}`, "ID  STATUS  TRIES  EVENT\nd   held    0      e\n", "There are more. Next page: --cursor abc\n"},
+		{"more to come", "deliveries list", `{"data":[{"id":"d","status":"held","attemptCount":0,"eventId":"e"}],"nextCursor":"abc"}`, "ID  STATUS  TRIES  EVENT\nd   held    0      e\n", "1 are shown. All of them: --all\n"},
 		{
 			"state of webhooks", "webhooks list",
 			`[{"id":"w","active":true,"url":"https://example.com","events":["shipment.created","shipment.delivered"],"health":{"state":"circuitOpen","waiting":0,"held":1620,"scheduled":3}},{"id":"y","active":true,"url":"https://example.com","events":["shipment.created"],"health":{"state":"healthy"}},{"id":"x","active":false,"disabledReason":"gone","url":"https://example.com","events":["shipment.created"]}]`,
@@ -44,7 +44,7 @@ func TestTables(t *testing.T) {
 			"lists inside", "deliveries get d",
 			`{"id":"d","status":"failed","attemptCount":1,"reason":"webhookDeleted","attempts":[{"number":1,"startedAt":"2026-11-21T10:11:12.345Z","durationMs":12,"status":500,"responseBody":"no"}]}`,
 			"ID      d\nSTATUS  failed\nTRIES   1\nREASON  webhookDeleted\n\nATTEMPTS\n" +
-				"N  STARTED                   MS  STATUS  ANSWER\n1  2026-11-21T10:11:12.345Z  12  500     no\n", "",
+				"N  STARTED                   TOOK   STATUS  ANSWER\n1  2026-11-21T10:11:12.345Z  12 ms  500     no\n", "",
 		},
 		{
 			"an answer that had more", "deliveries get d",
@@ -61,13 +61,13 @@ func TestTables(t *testing.T) {
 			"statistics", "statistics --by class",
 			`{"step":"hour","data":[{"start":"2026-11-21T10:00:00.000Z","class":"ok","deliveries":2,"attempts":3,"succeeded":3,"failed":0,"latencyMs":{"p50":41.98,"p95":180.22,"p99":180.22}}]}`,
 			"START                 CLASS  DELIVERIES  ATTEMPTS  OK  FAILED  P50    P95     P99\n" +
-				"2026-11-21T10:00:00Z  ok     2           3         3   0       41.98  180.22  180.22\n", "",
+				"2026-11-21T10:00:00Z  ok     2           3         3   0       41 ms  180 ms  180 ms\n", "",
 		},
 		{
 			"health", "webhooks health w",
 			`{"webhookId":"w","state":"failing","circuit":{"open":false,"failuresInARow":7},"windows":{"1h":{"attempts":10,"succeeded":3,"failed":7,"latencyMs":{"p50":1,"p95":2,"p99":3}},"24h":{"attempts":0,"succeeded":0,"failed":0,"latencyMs":null}},"waiting":0,"held":0,"scheduled":7,"lastFailureAt":"2026-11-21T10:11:12.345Z","answers":[{"at":"2026-11-21T10:11:12.345Z","statusCode":503,"class":"http_5xx","body":"busy\u0007\nnow"},{"at":"2026-11-21T10:11:11.345Z","class":"timeout"}]}`,
 			"failing\n  failures in a row   7\n  last failure        2026-11-21T10:11:12Z\n  waiting             0\n  held                0\n  scheduled           7\n\n" +
-				"LAST  ATTEMPTS  OK  FAILED  P50  P95  P99\n1h    10        3   7       1    2    3\n24h   0         0   0       -    -    -\n\n" +
+				"LAST  ATTEMPTS  OK  FAILED  P50   P95   P99\n1h    10        3   7       1 ms  2 ms  3 ms\n24h   0         0   0       -     -     -\n\n" +
 				"Last answers:\n  2026-11-21T10:11:12Z  http_5xx  503  busy\uFFFD now\n  2026-11-21T10:11:11Z  timeout\n", "",
 		},
 		{
@@ -78,7 +78,7 @@ func TestTables(t *testing.T) {
 		{
 			"what ends", "expiring",
 			`{"data":[{"kind":"receiverCertificate","expiresAt":"2026-11-23T09:12:00.000Z","webhookId":"w","url":"https://x.example/hooks","advice":"Renew it."},{"kind":"apiKey","expiresAt":"2026-11-24T09:12:00.000Z","bucketName":"b","consumerName":"c","keyId":"key_1","advice":"x"}],"more":false}`,
-			"ENDS                  KIND                 WEBHOOK  URL                      BUCKET  CONSUMER  KEY\n2026-11-23T09:12:00Z  receiverCertificate  w        https://x.example/hooks  -       -         -\n2026-11-24T09:12:00Z  apiKey               -        -                        b       c         key_1\n", "",
+			"ENDS                  KIND                  WEBHOOK  URL                      BUCKET  CONSUMER  KEY\n2026-11-23T09:12:00Z  receiver certificate  w        https://x.example/hooks  -       -         -\n2026-11-24T09:12:00Z  api key               -        -                        b       c         key_1\n", "",
 		},
 		{
 			"nothing ends", "expiring", `{"data":[],"more":false}`, "", "Nothing ends within 14 days.\n",
@@ -86,13 +86,13 @@ func TestTables(t *testing.T) {
 		{
 			"a webhook with ends", "webhooks get w",
 			`{"id":"w","active":true,"timeoutSeconds":2.5,"receiverCertificateExpiresAt":"2026-11-23T09:12:00.000Z"}`,
-			"ID                           w\nACTIVE                       yes\nTIMEOUT                      2.5s\nRATE                         none\nRECEIVER'S CERTIFICATE ENDS  2026-11-23T09:12:00Z\n", "",
+			"ID                           w\nACTIVE                       yes\nTIMEOUT                      2.5 s\nRATE                         none\nRECEIVER'S CERTIFICATE ENDS  2026-11-23T09:12:00Z\n", "",
 		},
 		{
 			"a long list", "webhooks get w",
 			`{"id":"w","active":true,"events":["shipment.created","shipment.in_transit","shipment.delivered","shipment.exception"],"timeoutSeconds":2.5}`,
 			"ID       w\nACTIVE   yes\nEVENTS   shipment.created,shipment.in_transit,shipment.delivered,\n         shipment.exception\n" +
-				"TIMEOUT  2.5s\nRATE     none\n", "",
+				"TIMEOUT  2.5 s\nRATE     none\n", "",
 		},
 		{
 			"data of an event", "events get e", `{"id":"e","data":{"data":[1],"shipmentId":"<s>"},"deliveries":[]}`,

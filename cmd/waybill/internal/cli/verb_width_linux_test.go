@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
@@ -93,6 +94,43 @@ func TestIDsAreShortOnATerminal(t *testing.T) {
 				t.Errorf("in a pipe:\n%s", r.stdout)
 			}
 		})
+	}
+}
+
+// onTerminal returns what a command writes to a terminal of 80 columns.
+func onTerminal(t *testing.T, answer string, args ...string) string {
+	t.Helper()
+	tty, person := columned(t, 80)
+	var got []asked
+	args = append(append([]string{"waybill"}, args...), "--server", api(t, http.StatusOK, answer, &got), "--key", apiKey)
+	if code := cli.Main("test", args, tty, tty, tty); code != 0 {
+		t.Errorf("%v: exit code %d", args, code)
+	}
+	if _, err := tty.WriteString("that-was-all\n"); err != nil {
+		t.Fatal(err)
+	}
+	said, _, _ := strings.Cut(until(t, person, "that-was-all"), "that-was-all")
+	return strings.ReplaceAll(said, "\r", "")
+}
+
+// Times on a terminal are told from now, durations have units, and words are words.
+func TestTimesAreToldFromNowOnATerminal(t *testing.T) {
+	t.Parallel()
+	at := func(d time.Duration) string { return time.Now().Add(d).UTC().Format("2006-01-02T15:04:05.000Z07:00") }
+	delivery := fmt.Sprintf(`"id":"0AvQ6nH4aXk3LZ0pT1cR8e","status":"retrying","createdAt":%q,"nextAttemptAt":%q,"attemptCount":1`, at(-190*time.Second), at(150*time.Second+500*time.Millisecond))
+	if said := onTerminal(t, `{"data":[{`+delivery+`}],"nextCursor":"abcdef"}`, "deliveries", "list"); !strings.Contains(said, "  3 min ago  ") || !strings.Contains(said, "  in 2 min  ") ||
+		strings.Contains(said, "abcdef") || !strings.HasSuffix(said, "1 are shown. All of them: --all\n") {
+		t.Errorf("a list:\n%s", said)
+	}
+	said := onTerminal(t, `{`+delivery+fmt.Sprintf(`,"attempts":[{"number":1,"startedAt":%q,"durationMs":1250,"status":500,"phases":{"bodyMs":0.017,"dnsMs":1.25}}]}`, at(-2*time.Hour)), "deliveries", "get", "0AvQ6nH4aXk3LZ0pT1cR8e")
+	for _, want := range []string{"  (3 min ago)\n", "  (in 2 min)\n", "2 h ago  1.2 s  500     name 1.2 ms, body 0.017 ms"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("a delivery lacks %q:\n%s", want, said)
+		}
+	}
+	said = onTerminal(t, `{"verdict":"behindShipment","summary":"It waits."}`, "deliveries", "explain", "0AvQ6nH4aXk3LZ0pT1cR8e")
+	if said != "behind shipment: It waits.\n" {
+		t.Errorf("an explanation: %q", said)
 	}
 }
 

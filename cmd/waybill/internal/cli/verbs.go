@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -33,6 +34,8 @@ type action struct {
 	wait    bool
 	follow  bool
 	web     bool // show the console's page instead
+	all     bool // all pages of a list
+	further bool // pages were shown before
 	form    *output
 }
 
@@ -158,6 +161,9 @@ func (a *app) addVerbFlags(cmd *cobra.Command, act *action) {
 			_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(f.Choices, cobra.ShellCompDirectiveNoFileComp))
 		}
 	}
+	if act.Scrolls() {
+		flags.BoolVar(&act.all, "all", false, "every page, one after the other, to the end")
+	}
 	if act.Follow {
 		flags.BoolVarP(&act.follow, "follow", "f", false, "go on with what comes and changes, until it is interrupted")
 	}
@@ -203,6 +209,9 @@ func (a *app) perform(ctx context.Context, act *action) error {
 	if act.follow {
 		return a.followList(act, c)
 	}
+	if act.all && request.Query.Get("limit") == "" {
+		request.Query.Set("limit", strconv.Itoa(verb.Most))
+	}
 	answer, err := act.answer(ctx, c, request)
 	if err != nil {
 		return err
@@ -219,7 +228,17 @@ func (a *app) perform(ctx context.Context, act *action) error {
 			act.More(func(path string) ([]byte, error) { return c.Do(ctx, http.MethodGet, path, nil) }, rows)
 		}
 	}
-	return a.show(act, answer, more)
+	for {
+		next := verb.Next(answer)
+		if err := a.show(act, answer, more); err != nil || !act.all || next == "" {
+			return err
+		}
+		request.Query.Set("cursor", next)
+		act.further = true
+		if answer, err = act.send(ctx, c, request); err != nil {
+			return err
+		}
+	}
 }
 
 // answer sends the request. What is not found is looked for by the beginning of its id.
@@ -283,7 +302,7 @@ func (a *app) show(act *action, answer []byte, more func([]map[string]any)) erro
 		if _, err := a.stdout.Write(append(answer, '\n')); err != nil {
 			return err
 		}
-	} else if err := a.showTable(act.Show, answer, more); err != nil {
+	} else if err := a.showTable(act, answer, more); err != nil {
 		return err
 	}
 	if act.Once != "" && *act.form != asID && verb.HasSecret(answer) {
@@ -292,15 +311,18 @@ func (a *app) show(act *action, answer []byte, more func([]map[string]any)) erro
 	return nil
 }
 
-func (a *app) showTable(view verb.View, answer []byte, more func([]map[string]any)) error {
-	page, err := view.Print(a.stdout, answer, tableWidth(a.stdout), more)
+func (a *app) showTable(act *action, answer []byte, more func([]map[string]any)) error {
+	page, err := act.Show.Print(a.stdout, answer, tableWidth(a.stdout), more)
 	switch {
 	case err != nil:
 		return err
-	case page.List && page.Shown == 0 && page.Total == 0:
-		a.note("%s", view.None)
+	case page.NextCursor != "" && act.all:
+	case page.NextCursor != "" && page.Shown == 0:
+		a.note("None is found so far. To look further: --all")
 	case page.NextCursor != "":
-		a.note("There are more. Next page: --cursor %s", console.Clean(page.NextCursor))
+		a.note("%d are shown. All of them: --all", page.Shown)
+	case page.List && page.Shown == 0 && page.Total == 0 && !act.further:
+		a.note("%s", act.Show.None)
 	case page.List && page.Offset+page.Shown < page.Total:
 		a.note("%d of %d are shown. Next page: --offset %d.", page.Shown, page.Total, page.Offset+page.Shown)
 	}

@@ -12,6 +12,7 @@ import (
 	"waybill.dev/cmd/internal/settings"
 	"waybill.dev/cmd/waybill/internal/finding"
 	"waybill.dev/shared/bus"
+	"waybill.dev/shared/units"
 )
 
 // oldestServer is the first version of nats-server that has all that Waybill uses.
@@ -43,7 +44,7 @@ func (s *site) checkBus(ctx context.Context) []finding.Finding {
 	if err != nil {
 		return one(finding.Bad("does not answer: "+reason(err), "Nothing is delivered.", "look at the log of nats-server"))
 	}
-	text := fmt.Sprintf("nats-server %s answers in %s", info.Version, short(info.Trip))
+	text := fmt.Sprintf("nats-server %s answers in %s", info.Version, units.Duration(info.Trip))
 	if info.Cluster != "" {
 		text += fmt.Sprintf(", cluster %s, %d servers known", info.Cluster, len(info.Known))
 	}
@@ -207,7 +208,7 @@ func consumer(look bus.ConsumerLook, now time.Time) finding.Finding {
 		return finding.Good(text, "The dispatchers work on them.")
 	}
 	age := now.Sub(look.Oldest)
-	text += ", the oldest for " + short(age)
+	text += ", the oldest for " + units.Duration(age)
 	do := "see that the dispatchers run and that they are not overloaded (waybill_overloaded); start another one"
 	if look.Stream == bus.StreamRecords {
 		do = "see that the database answers and is not slow (waybill_records_write_seconds)"

@@ -14,6 +14,7 @@ import (
 	"waybill.dev/shared/store"
 	"waybill.dev/shared/store/accounts"
 	"waybill.dev/shared/store/pipeline"
+	"waybill.dev/shared/units"
 )
 
 const (
@@ -62,7 +63,7 @@ func (s *site) checkDatabase(ctx context.Context) []finding.Finding {
 	if db.SQLite() {
 		kind = "SQLite"
 	}
-	text := fmt.Sprintf("%s %s answers in %s", kind, server.Version, short(trip))
+	text := fmt.Sprintf("%s %s answers in %s", kind, server.Version, units.Duration(trip))
 	if size, err := db.Size(ctx); err == nil {
 		text += ", " + console.Size(size)
 	}
@@ -81,7 +82,7 @@ func (s *site) checkDatabase(ctx context.Context) []finding.Finding {
 
 // clock judges by how much another clock is behind this one.
 func clock(whose string, behind time.Duration) finding.Finding {
-	text := fmt.Sprintf("%s is %s %s this machine's", whose, short(behind.Abs()), map[bool]string{true: "behind", false: "ahead of"}[behind > 0])
+	text := fmt.Sprintf("%s is %s %s this machine's", whose, units.Duration(behind.Abs()), map[bool]string{true: "behind", false: "ahead of"}[behind > 0])
 	const do = "synchronise the clocks of all machines: timedatectl status"
 	switch {
 	case behind.Abs() > farSkewed:
@@ -232,24 +233,9 @@ func settled(at time.Time, some bool, now time.Time) finding.Finding {
 	if !some || now.Sub(at) < 10*time.Second {
 		return finding.Good("every accepted event is settled, or about to be", "The outcomes of what was accepted are in the delivery log.")
 	}
-	text := "the oldest accepted event that is not settled is " + short(now.Sub(at)) + " old"
+	text := "the oldest accepted event that is not settled is " + units.Duration(now.Sub(at)) + " old"
 	if now.Sub(at) > longUnsettled {
 		return finding.Bad(text, "Events were accepted and are not sent, or their outcomes are not written.", "look at the dispatchers and at the bus, see docs/troubleshooting.md")
 	}
 	return finding.Warn(text, "It is safe in the database; the dispatchers are behind, or the bus is.", "look again in a minute")
-}
-
-// short writes a duration for people.
-func short(d time.Duration) string {
-	switch {
-	case d < time.Millisecond:
-		return "less than 1ms"
-	case d < time.Second:
-		return d.Round(100 * time.Microsecond).String()
-	case d < time.Minute:
-		return d.Round(100 * time.Millisecond).String()
-	case d < 48*time.Hour:
-		return d.Round(time.Second).String()
-	}
-	return fmt.Sprintf("%d days", int(d.Hours()/24))
 }

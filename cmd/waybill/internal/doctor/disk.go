@@ -13,6 +13,7 @@ import (
 	"waybill.dev/cmd/internal/datadir"
 	"waybill.dev/cmd/internal/settings"
 	"waybill.dev/cmd/waybill/internal/finding"
+	"waybill.dev/shared/units"
 )
 
 // A disk with less free space than this is reported.
@@ -87,7 +88,7 @@ func (s *site) checkSpeed(ctx context.Context) []finding.Finding {
 	if err != nil {
 		return one(finding.Bad("can't write to "+dir+": "+reason(err), "Nothing can be accepted there, unless this user alone may not write.", "run this as the user of Waybill, or correct the rights of the folder"))
 	}
-	text := fmt.Sprintf("a synced write takes %s, the slowest of %d took %s", short(took[measured/2]), measured, short(took[measured-1]))
+	text := fmt.Sprintf("a synced write takes %s, the slowest of %d took %s", units.Duration(took[measured/2]), measured, units.Duration(took[measured-1]))
 	switch {
 	case took[measured/2] > badSync:
 		return one(finding.Bad(text, "Each commit waits for the disk, so publishing is very slow.", "look at what else writes to this disk, and at its health"))

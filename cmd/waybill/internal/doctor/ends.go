@@ -13,6 +13,7 @@ import (
 	"waybill.dev/shared/store/clientcas"
 	"waybill.dev/shared/store/domains"
 	"waybill.dev/shared/store/pipeline"
+	"waybill.dev/shared/units"
 )
 
 // checkCertificate reads the operator's own certificate.
@@ -32,11 +33,11 @@ func ends(what string, at, now time.Time) finding.Finding {
 	const do = "renew it; the file is read again when it changes"
 	switch {
 	case left < 0:
-		return finding.Bad(what+" ended "+short(-left)+" ago", "Clients refuse to connect.", do)
+		return finding.Bad(what+" ended "+units.Duration(-left)+" ago", "Clients refuse to connect.", do)
 	case left < domain.ExpirySoon:
-		return finding.Warn(fmt.Sprintf("%s ends in %s, on %s", what, short(left), at.UTC().Format(time.DateOnly)), "When it has ended, clients refuse to connect.", do)
+		return finding.Warn(fmt.Sprintf("%s ends in %s, on %s", what, units.Duration(left), at.UTC().Format(time.DateOnly)), "When it has ended, clients refuse to connect.", do)
 	}
-	return finding.Good(fmt.Sprintf("%s is good for %s", what, short(left)), "Nothing is to be done yet.")
+	return finding.Good(fmt.Sprintf("%s is good for %s", what, units.Duration(left)), "Nothing is to be done yet.")
 }
 
 // checkExpiries counts what ends soon in the database, over all accounts.
@@ -75,9 +76,9 @@ func expiries(counts []domain.ExpiryCount, now time.Time) []finding.Finding {
 		if c.N == 0 {
 			continue
 		}
-		when := "the first in " + short(c.Soonest.Sub(now))
+		when := "the first in " + units.Duration(c.Soonest.Sub(now))
 		if c.Soonest.Before(now) {
-			when = "the first ended " + short(now.Sub(c.Soonest)) + " ago"
+			when = "the first ended " + units.Duration(now.Sub(c.Soonest)) + " ago"
 		}
 		f := finding.Warn(fmt.Sprintf("%s: %d, %s", c.Kind, c.N, when), "What ends is refused from then on.", "waybill expiring, with a key of each account, says which and what to do")
 		f.Name = "in 14 days"

@@ -16,6 +16,7 @@ import (
 	"waybill.dev/cmd/internal/client"
 	"waybill.dev/cmd/internal/settings"
 	"waybill.dev/cmd/waybill/internal/finding"
+	"waybill.dev/shared/units"
 )
 
 // names are the hosts that this installation has to find.
@@ -43,7 +44,7 @@ func (s *site) checkNames(ctx context.Context) []finding.Finding {
 		case err != nil:
 			found = append(found, finding.Bad(name+" is not found: "+reason(err), "Nothing at that name can be reached.", "look at /etc/resolv.conf and at the name servers in it"))
 		case took > time.Second:
-			found = append(found, finding.Warn(fmt.Sprintf("%s was found after %s", name, short(took)), "Each new connection waits for this.", "look at the name servers in /etc/resolv.conf"))
+			found = append(found, finding.Warn(fmt.Sprintf("%s was found after %s", name, units.Duration(took)), "Each new connection waits for this.", "look at the name servers in /etc/resolv.conf"))
 		default:
 			found = append(found, finding.Good(fmt.Sprintf("%s has %s", name, strings.Join(addresses[:min(3, len(addresses))], ", ")), "Names are found."))
 		}

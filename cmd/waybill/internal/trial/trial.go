@@ -19,6 +19,7 @@ import (
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/egress"
 	"waybill.dev/shared/signature"
+	"waybill.dev/shared/units"
 )
 
 const (
@@ -81,7 +82,7 @@ func (t *trial) reach(ctx context.Context) bool {
 		t.note(groupReach, failed(err), t.unreachable(err))
 		return false
 	}
-	t.note(groupReach, "connection", finding.Good(fmt.Sprintf("to %s in %s", probe.Remote, took(probe.Phases.DNS+probe.Phases.Connect)), "Something listens there."))
+	t.note(groupReach, "connection", finding.Good(fmt.Sprintf("to %s in %s", probe.Remote, units.Duration(probe.Phases.DNS+probe.Phases.Connect)), "Something listens there."))
 	if probe.TLS == nil {
 		t.note(groupReach, "tls", finding.Warn("none: the URL is http", "Whoever is between can read and change callbacks; the signature shows changes only.", "use https"))
 		return true
@@ -140,7 +141,7 @@ func (t *trial) unreachable(err *egress.Error) finding.Finding {
 // tls judges the connection's certificate. That it is trusted is known by now.
 func (t *trial) tls(state *tls.ConnectionState, handshake time.Duration) {
 	leaf := state.PeerCertificates[0]
-	t.note(groupReach, "tls", finding.Good(fmt.Sprintf("%s, %s, handshake in %s", tls.VersionName(state.Version), tls.CipherSuiteName(state.CipherSuite), took(handshake)), "The connection is encrypted."))
+	t.note(groupReach, "tls", finding.Good(fmt.Sprintf("%s, %s, handshake in %s", tls.VersionName(state.Version), tls.CipherSuiteName(state.CipherSuite), units.Duration(handshake)), "The connection is encrypted."))
 	chain := state.PeerCertificates
 	if len(state.VerifiedChains) > 0 {
 		chain = state.VerifiedChains[0]
@@ -214,10 +215,10 @@ func (t *trial) signed(r egress.Response) {
 	const name = "test event"
 	p := r.Phases
 	spent := p.DNS + p.Connect + p.TLS + p.FirstByte + p.Body
-	text := fmt.Sprintf("answered %d in %s", r.Status, took(spent))
+	text := fmt.Sprintf("answered %d in %s", r.Status, units.Duration(spent))
 	switch {
 	case r.Status == 0:
-		t.note(groupAnswers, name, finding.Bad(r.Err.Text()+" after "+took(spent), "Each attempt ends so, and is tried again.", "look at the receiver's log; it must answer within the webhook's timeoutSeconds"))
+		t.note(groupAnswers, name, finding.Bad(r.Err.Text()+" after "+units.Duration(spent), "Each attempt ends so, and is tried again.", "look at the receiver's log; it must answer within the webhook's timeoutSeconds"))
 		return
 	case good(r) && !t.Known:
 		t.note(groupAnswers, name, finding.Warn(text+" to a signature that it can't know", "It does not verify signatures: anybody can send it events.", "verify each callback, see docs/receivers.md"))
@@ -235,9 +236,9 @@ func (t *trial) signed(r egress.Response) {
 		t.note(groupAnswers, name, finding.Bad(text, "The delivery fails and is tried again by the schedule.", "look at the receiver's log: it must answer 2xx"))
 	}
 	if spent > t.Timeout/2 {
-		t.note(groupAnswers, "time", finding.Warn(took(spent)+" of "+took(t.Timeout), "A little more load, and attempts run into the timeout.", "answer first and work afterwards"))
+		t.note(groupAnswers, "time", finding.Warn(units.Duration(spent)+" of "+units.Duration(t.Timeout), "A little more load, and attempts run into the timeout.", "answer first and work afterwards"))
 	} else {
-		t.note(groupAnswers, "time", finding.Good(fmt.Sprintf("%s to the first byte, %s in all", took(p.FirstByte), took(spent)), "It answers in good time."))
+		t.note(groupAnswers, "time", finding.Good(fmt.Sprintf("%s to the first byte, %s in all", units.Duration(p.FirstByte), units.Duration(spent)), "It answers in good time."))
 	}
 }
 
@@ -273,11 +274,4 @@ func replayed(r egress.Response) finding.Finding {
 		return finding.Warn(text, "It does not check webhook-timestamp: whoever has seen a callback can send it again.", "refuse what is more than five minutes old")
 	}
 	return finding.Good(text, "It refuses callbacks that are sent again later.")
-}
-
-func took(d time.Duration) string {
-	if d < time.Millisecond {
-		return d.Round(10 * time.Microsecond).String()
-	}
-	return d.Round(time.Millisecond).String()
 }

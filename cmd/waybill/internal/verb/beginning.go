@@ -52,7 +52,7 @@ func (v Verb) Beginnings(in *Input) []Beginning {
 // Narrow has the request of a list ask only for things whose ids may begin with the text: a delivery's begins
 // with a time. It reports true.
 func Narrow(r *Request, text string) bool {
-	r.Query = url.Values{"limit": {strconv.Itoa(most)}}
+	r.Query = url.Values{"limit": {strconv.Itoa(Most)}}
 	rest := deliveryID - len(text)
 	if r.Path != deliveriesPath || rest < 0 {
 		return true
@@ -70,15 +70,17 @@ func Narrow(r *Request, text string) bool {
 // none. Lists that go on from a cursor have no end that could be waited for: of them cut says that there is more.
 func Further(r *Request, answer []byte, things int) (more, cut bool) {
 	tree, err := decode(answer)
-	if err != nil || things < most {
+	if err != nil {
 		return false, false
 	}
-	if envelope, ok := tree.(members); ok && envelope["total"] == nil {
-		return false, true
-	}
 	offset, _ := strconv.Atoi(r.Query.Get("offset")) // none is 0
-	r.Query.Set("offset", strconv.Itoa(offset+things))
-	return true, false
+	offset += things
+	r.Query.Set("offset", strconv.Itoa(offset))
+	if _, bare := tree.([]any); bare {
+		return things >= Most || len(answer) > 1<<20, false // a page ends at 4 MiB
+	}
+	page := pageOf(tree, things)
+	return things > 0 && offset < page.Total, page.NextCursor != ""
 }
 
 // ListOf returns the request for the list at a path.

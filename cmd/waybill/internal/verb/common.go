@@ -56,7 +56,7 @@ func paging() []Flag {
 func scrolling() []Flag {
 	return []Flag{
 		{Name: "limit", Usage: "how many to list, at most 1000; default 100", Kind: Integer, In: InQuery},
-		{Name: "cursor", Usage: "start of this page, as the page before printed it", In: InQuery},
+		{Name: "cursor", Usage: "start of this page: nextCursor in the JSON of the page before", In: InQuery},
 	}
 }
 

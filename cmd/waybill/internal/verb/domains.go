@@ -12,7 +12,7 @@ const domainsPath = accountPath + "/custom-domains"
 func customDomains() Noun {
 	view := View{None: "There are no custom domains.", Columns: append([]Column{
 		{Title: "HOSTNAME", Member: "hostname"}, {Title: "STATUS", Member: "status"}, {Title: "CERTIFICATE", Member: "certificate.status"},
-		{Title: "ENDS", Member: "certificate.validTo", Spare: true},
+		{Title: "ENDS", Member: "certificate.validTo", Form: Moment, Spare: true},
 	}, made()...), Tell: tellDomain}
 	host := []Arg{{Word: "HOSTNAME", To: "hostname", List: domainsPath, ID: "hostname"}}
 	deployment := Flag{Name: "deployment", Usage: "`name` of the deployment that it leads to", To: "deploymentName"}

@@ -44,7 +44,7 @@ func deliveryColumns() []Column {
 	return []Column{
 		{Title: "ID", Member: "id", Form: Ident},
 		{Title: "STATUS", Member: "status"},
-		{Title: "CREATED", Member: "createdAt", Form: Brief},
+		{Title: "CREATED", Member: "createdAt", Form: Moment},
 		{Title: "HOST", Member: hostMember, Shrinks: true},
 		{Title: "ANSWER", Member: answerMember, Shrinks: true, Rare: true},
 		{Title: "NEXT", Member: "nextAttemptAt", Form: Until, Rare: true},
@@ -142,10 +142,10 @@ func deliveries() Noun {
 				Example: "  waybill deliveries get 0AvQ6nH4aXk3LZ0pT1cR8e",
 				Method:  http.MethodGet, Path: deliveriesPath + "/{id}", Args: one,
 				Show: View{Columns: deliveryColumns(), Parts: []Part{{Title: "ATTEMPTS", Member: "attempts", Columns: []Column{
-					{Title: "N", Member: "number"}, {Title: "STARTED", Member: "startedAt"}, {Title: "MS", Member: "durationMs"},
+					{Title: "N", Member: "number"}, {Title: "STARTED", Member: "startedAt", Form: Exact}, {Title: "TOOK", Member: "durationMs", Form: Took},
 					{Title: "CLASS", Member: "class"}, {Title: "STATUS", Member: "status"}, {Title: "ERROR", Member: "error", Shrinks: true},
 					{Title: "ANSWER", Member: "responseBody", Shrinks: true, Spare: true}, {Title: "TRUNCATED", Member: "responseBodyTruncated", Form: YesNo, Spare: true},
-					{Title: "REMOTE", Member: "remoteAddress", Spare: true}, {Title: "PHASES", Member: "phases", Form: JSON, Shrinks: true, Spare: true},
+					{Title: "REMOTE", Member: "remoteAddress", Spare: true}, {Title: "PHASES", Member: "phases", Form: Phases, Shrinks: true, Spare: true},
 				}}}},
 			},
 			{

@@ -11,8 +11,8 @@ func ending() Noun {
 		Example: "  waybill expiring\n  waybill expiring -o json",
 		Method:  http.MethodGet, Path: "/v1/expiring",
 		Show: View{None: "Nothing ends within 14 days.", Columns: []Column{
-			{Title: "ENDS", Member: "expiresAt", Form: Brief},
-			{Title: "KIND", Member: "kind"},
+			{Title: "ENDS", Member: "expiresAt", Form: Moment},
+			{Title: "KIND", Member: "kind", Form: Word},
 			{Title: "WEBHOOK", Member: "webhookId", Form: Ident, Rare: true},
 			{Title: "URL", Member: "url", Form: Link, Shrinks: true, Rare: true},
 			{Title: "SIGNING KEY", Member: "signingKeyId", Rare: true},

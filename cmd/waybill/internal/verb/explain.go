@@ -47,12 +47,13 @@ func tellExplanation(w io.Writer, thing map[string]any, width int) {
 		value, _ := from[name].(string)
 		return console.Clean(value)
 	}
-	fmt.Fprintf(w, "%s: %s\n", text(thing, "verdict"), console.Hang(text(thing, "summary"), 0, len(text(thing, "verdict"))+2, width))
+	verdict := several(text(thing, "verdict"))
+	fmt.Fprintf(w, "%s: %s\n", verdict, console.Hang(text(thing, "summary"), 0, len(verdict)+2, width))
 	if chain, _ := thing["chain"].([]any); len(chain) > 0 {
 		fmt.Fprintln(w)
 		for _, one := range chain {
 			step, _ := one.(members)
-			head := fmt.Sprintf("  %-7s  %-12s  ", text(step, "result"), text(step, "check"))
+			head := fmt.Sprintf("  %-7s  %-12s  ", text(step, "result"), several(text(step, "check")))
 			fmt.Fprintln(w, head+console.Hang(text(step, "detail"), utf8.RuneCountInString(head), utf8.RuneCountInString(head), width))
 		}
 	}

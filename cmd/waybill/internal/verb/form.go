@@ -1,16 +1,19 @@
 package verb
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"waybill.dev/cmd/internal/console"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/rfc3339"
+	"waybill.dev/shared/units"
 )
 
 // Form is how a value is written.
@@ -18,8 +21,10 @@ type Form int
 
 // The forms.
 const (
-	Plain Form = iota
-	Moment
+	Plain  Form = iota
+	Moment      // on a terminal how long ago it was, or how soon it will be
+	Mark        // a moment that stays one on a terminal: rows are by it
+	Exact       // a moment, with its fractions of a second where it stays one
 	YesNo
 	Joined
 	Labels
@@ -28,10 +33,12 @@ const (
 	Span   // seconds
 	Things // resources of the audit log, by name
 	Types  // event types, on a terminal without what they have in common
-	Brief  // a moment, on a terminal without year and zone
 	Link   // a URL, in lists on a terminal without its scheme, and cut in its middle: its end tells it from others of its host
 	Ident  // an id that commands take, in lists on a terminal as much of it as tells it from the others
-	Until  // a moment, on a terminal how long it is until then
+	Until  // a moment that what is due may be behind
+	Took   // milliseconds
+	Phases // of an attempt
+	Word   // of several words, written as one
 )
 
 func (f Form) write(value any) string {
@@ -39,7 +46,7 @@ func (f Form) write(value any) string {
 		return ""
 	}
 	switch f {
-	case Moment, Brief, Until:
+	case Moment, Mark, Until:
 		return moment(fmt.Sprint(value))
 	case YesNo:
 		return map[string]string{"true": "yes", "false": "no"}[fmt.Sprint(value)]
@@ -57,7 +64,13 @@ func (f Form) write(value any) string {
 		_ = console.JSONLine(&text, value) // it was JSON before
 		return strings.TrimSuffix(text.String(), "\n")
 	case Span:
-		return fmt.Sprint(value) + "s"
+		return fmt.Sprint(value) + " s"
+	case Took:
+		return milliseconds(value)
+	case Phases:
+		return phases(value)
+	case Word:
+		return several(fmt.Sprint(value))
 	default:
 		return fmt.Sprint(value)
 	}
@@ -72,41 +85,79 @@ func moment(text string) string {
 	return at.Format(time.RFC3339)
 }
 
-// short writes a moment in fewer columns than write does; other values as it does.
+// short writes a value for a list on a terminal.
 func (f Form) short(value any, now time.Time) string {
-	if f == Types {
+	switch f {
+	case Types:
 		return types(value)
-	}
-	if f == Link {
+	case Link:
 		text := f.write(value)
 		if _, place, ok := strings.Cut(text, "://"); ok {
 			return place
 		}
 		return text
-	}
-	at, err := time.Parse(time.RFC3339, fmt.Sprint(value))
-	switch {
-	case err != nil || f != Brief && f != Until:
+	case Moment, Exact, Until:
+		at, ok := rfc3339.Parse(fmt.Sprint(value))
+		switch {
+		case !ok:
+			return f.write(value)
+		case f == Until && at.Before(now):
+			return "now"
+		}
+		return units.Since(at, now)
+	default:
 		return f.write(value)
-	case f == Brief:
-		return at.UTC().Format("01-02 15:04:05")
-	case !at.After(now):
-		return "now"
 	}
-	return "in " + rough(at.Sub(now))
 }
 
-// rough writes a duration in its largest unit.
-func rough(d time.Duration) string {
-	for _, unit := range []struct {
-		size time.Duration
-		name string
-	}{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "m"}} {
-		if d >= 2*unit.size {
-			return strconv.Itoa(int(d/unit.size)) + unit.name
+// beside returns what a single thing shows on a terminal beside a moment.
+func (f Form) beside(value any, now time.Time) string {
+	if at, ok := rfc3339.Parse(fmt.Sprint(value)); ok && (f == Moment || f == Until) {
+		if near := units.Since(at, now); near != at.UTC().Format(time.DateOnly) {
+			return "  (" + near + ")"
 		}
 	}
-	return strconv.Itoa(int(d.Round(time.Second)/time.Second)) + "s"
+	return ""
+}
+
+// milliseconds writes a number of milliseconds.
+func milliseconds(value any) string {
+	number, ok := value.(json.Number)
+	if !ok {
+		return fmt.Sprint(value)
+	}
+	ms, err := number.Float64()
+	if err != nil {
+		return number.String()
+	}
+	return units.Duration(time.Duration(ms * float64(time.Millisecond)))
+}
+
+// phases writes those that there were, in their order.
+func phases(value any) string {
+	thing, _ := value.(members)
+	var words []string
+	for _, phase := range []struct{ member, name string }{
+		{"dnsMs", "name"}, {"connectMs", "connect"}, {"tlsMs", "TLS"}, {"firstByteMs", "first byte"}, {"bodyMs", "body"},
+	} {
+		if took, ok := thing[phase.member]; ok {
+			words = append(words, phase.name+" "+milliseconds(took))
+		}
+	}
+	return strings.Join(words, ", ")
+}
+
+// several writes a word of several words as several: behind shipment.
+func several(word string) string {
+	var b strings.Builder
+	for _, r := range word {
+		if unicode.IsUpper(r) {
+			b.WriteByte(' ')
+			r = unicode.ToLower(r)
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
 }
 
 func types(value any) string {

@@ -14,7 +14,7 @@ func statistics() Noun {
 	return Noun{Name: "statistics", Self: &Verb{
 		Name: "statistics", Short: "Count events, deliveries and attempts by time",
 		Long: "Counts events, deliveries and attempts by minute, hour or day. Each attempt\n" +
-			"counts once. A step without anything is left out. Latencies are in milliseconds.",
+			"counts once. A step without anything is left out.",
 		Example: "  waybill statistics --since 24h\n  waybill statistics --step day --by webhook --since 168h\n" +
 			"  waybill statistics --step minute --since 30m --webhook 0198e5c2-…",
 		Method: http.MethodGet, Path: "/v1/statistics",
@@ -24,12 +24,12 @@ func statistics() Noun {
 			{Name: "webhook", Usage: "only deliveries to the webhook with this `id`", In: InQuery, To: "webhookId", List: webhooksPath},
 		}, span("since", "until")),
 		Show: View{None: "Nothing was counted in that time.", Columns: []Column{
-			{Title: "START", Member: "start", Form: Moment},
+			{Title: "START", Member: "start", Form: Mark},
 			{Title: "WEBHOOK", Member: "webhookId", Form: Ident}, {Title: "TYPE", Member: "type"}, {Title: "CLASS", Member: "class"},
 			{Title: "EVENTS", Member: "events"}, {Title: "DELIVERIES", Member: "deliveries"}, {Title: "ATTEMPTS", Member: "attempts"},
 			{Title: "OK", Member: "succeeded"}, {Title: "FAILED", Member: "failed"},
-			{Title: "P50", Member: "latencyMs.p50", Spare: true}, {Title: "P95", Member: "latencyMs.p95", Spare: true},
-			{Title: "P99", Member: "latencyMs.p99", Spare: true},
+			{Title: "P50", Member: "latencyMs.p50", Form: Took, Spare: true}, {Title: "P95", Member: "latencyMs.p95", Form: Took, Spare: true},
+			{Title: "P99", Member: "latencyMs.p99", Form: Took, Spare: true},
 		}},
 	}}
 }
@@ -47,8 +47,8 @@ func webhookHealth() Verb {
 
 // tellHealth writes a webhook's health: what is the matter first.
 func tellHealth(w io.Writer, thing map[string]any, width int) {
-	of := func(c Column, from members) string { return console.Clean(c.text(from)) }
-	fmt.Fprintf(w, "%s\n", of(Column{Member: "state"}, thing))
+	of := func(c Column, from members) string { return console.Clean(c.text(from)) + c.beside(from, width) }
+	fmt.Fprintf(w, "%s\n", of(Column{Member: "state", Form: Word}, thing))
 	for _, line := range []struct {
 		name, member string
 		form         Form
@@ -79,8 +79,8 @@ func tellHealth(w io.Writer, thing map[string]any, width int) {
 	fmt.Fprintln(w)
 	printRows(w, []Column{
 		{Title: "LAST", Member: "name"}, {Title: "ATTEMPTS", Member: "attempts"}, {Title: "OK", Member: "succeeded"},
-		{Title: "FAILED", Member: "failed"}, {Title: "P50", Member: "latencyMs.p50", Spare: true},
-		{Title: "P95", Member: "latencyMs.p95", Spare: true}, {Title: "P99", Member: "latencyMs.p99", Spare: true},
+		{Title: "FAILED", Member: "failed"}, {Title: "P50", Member: "latencyMs.p50", Form: Took, Spare: true},
+		{Title: "P95", Member: "latencyMs.p95", Form: Took, Spare: true}, {Title: "P99", Member: "latencyMs.p99", Form: Took, Spare: true},
 	}, rows, width)
 	answers, _ := View{}.list(thing["answers"])
 	if len(answers) > 0 {

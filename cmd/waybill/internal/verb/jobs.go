@@ -23,7 +23,7 @@ func madeColumns(title string) []Column {
 		{Title: "NONE BECAUSE", Member: "reason"},
 		{Title: "OLDEST", Member: "oldest", Form: Moment},
 		{Title: "ARRIVE TWICE", Member: "alreadyDelivered"},
-		{Title: "SECONDS, ABOUT", Member: "estimatedSeconds"},
+		{Title: "TAKES ABOUT", Member: "estimatedSeconds", Form: Span},
 	}
 }
 
@@ -32,7 +32,7 @@ func jobColumns() []Column {
 		{Title: "ID", Member: "id", Form: Ident},
 		{Title: "KIND", Member: "kind"},
 		{Title: "STATUS", Member: "status"},
-		{Title: "CREATED", Member: "createdAt", Form: Brief},
+		{Title: "CREATED", Member: "createdAt", Form: Moment},
 		{Title: "MATCHED", Member: "matched"},
 		{Title: "SENT", Member: "sent"},
 		{Title: "DELIVERED", Member: "delivered"},

@@ -23,14 +23,14 @@ func fileAt(at int) func(*Request, *Input) error {
 
 func fileArg() Arg { return Arg{Word: "FILE", To: "file", File: true} }
 
-func meteringStamps() []Column { return []Column{{Title: "MADE", Member: "createdAt"}} }
+func meteringStamps() []Column { return []Column{{Title: "MADE", Member: "createdAt", Form: Moment}} }
 
 func meters() Noun {
 	view := View{None: "The bucket has no meters.", Columns: slices.Concat([]Column{
 		{Title: "SLUG", Member: "slug"}, {Title: "NAME", Member: "name"}, {Title: "AGGREGATION", Member: "aggregation"}, {Title: "EVENT TYPE", Member: "eventType"},
 	}, meteringStamps())}
 	values := View{Rows: "data", None: "Nothing was counted.", Columns: []Column{
-		{Title: "FROM", Member: "windowStart"}, {Title: "TO", Member: "windowEnd"}, {Title: "CONSUMER", Member: "subject"}, {Title: "VALUE", Member: "value"},
+		{Title: "FROM", Member: "windowStart", Form: Mark}, {Title: "TO", Member: "windowEnd", Form: Mark}, {Title: "CONSUMER", Member: "subject"}, {Title: "VALUE", Member: "value"},
 	}}
 	one := []Arg{bucketArg(), {Word: "METER", To: "meterIdOrSlug", List: metersPath, ID: "slug"}}
 	path := metersPath + "/{meterIdOrSlug}"
@@ -133,7 +133,7 @@ func plans() Noun {
 
 func subscriptions() Noun {
 	view := View{Columns: []Column{
-		{Title: "CONSUMER", Member: "consumer"}, {Title: "PLAN", Member: "planKey"}, {Title: "VERSION", Member: "version"}, {Title: "PHASE", Member: "phase"}, {Title: "SINCE", Member: "activeFrom"},
+		{Title: "CONSUMER", Member: "consumer"}, {Title: "PLAN", Member: "planKey"}, {Title: "VERSION", Member: "version"}, {Title: "PHASE", Member: "phase"}, {Title: "SINCE", Member: "activeFrom", Form: Moment},
 	}}
 	one := []Arg{bucketArg(), consumerArg()}
 	return Noun{

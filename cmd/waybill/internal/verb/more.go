@@ -14,7 +14,8 @@ const (
 	stateMember  = "(state)"
 )
 
-const most = 1000 // of a list
+// Most is how many things of a list one answer has at most.
+const Most = 1000
 
 // hostsAndAnswers puts the webhook's host and the last answer into rows of deliveries.
 func hostsAndAnswers(ask Ask, rows []map[string]any) {
@@ -41,7 +42,7 @@ func hostsOf(ask Ask, rows []map[string]any) map[string]string {
 		}
 	}
 	for offset := 0; len(wanted) > 0; {
-		page := read[[]struct{ ID, URL string }](ask, fmt.Sprintf("%s?limit=%d&offset=%d", webhooksPath, most, offset))
+		page := read[[]struct{ ID, URL string }](ask, fmt.Sprintf("%s?limit=%d&offset=%d", webhooksPath, Most, offset))
 		if len(page) == 0 {
 			break
 		}

@@ -9,8 +9,8 @@ func signingKeys() Noun {
 	view := View{None: "There are no signing keys.", Columns: []Column{
 		{Title: "ID", Member: "id"},
 		{Title: "PUBLIC KEY", Member: "publicKey"},
-		{Title: "CREATED", Member: "createdAt", Form: Brief},
-		{Title: "ENDS", Member: "expiresAt", Form: Brief, Null: "never"},
+		{Title: "CREATED", Member: "createdAt", Form: Moment},
+		{Title: "ENDS", Member: "expiresAt", Form: Moment, Null: "never"},
 		{Title: "ALGORITHM", Member: "algorithm", Wide: true},
 	}}
 	return Noun{

@@ -119,5 +119,10 @@ func Nouns() []Noun {
 	}
 }
 
+// Scrolls reports whether the verb is a list that goes on from a cursor.
+func (v Verb) Scrolls() bool {
+	return slices.ContainsFunc(v.Flags, func(f Flag) bool { return f.Name == "cursor" })
+}
+
 // concat joins lists of flags that verbs have in common.
 func concat(lists ...[]Flag) []Flag { return slices.Concat(lists...) }

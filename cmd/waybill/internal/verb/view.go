@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"waybill.dev/cmd/internal/console"
 )
@@ -127,7 +129,7 @@ func (v View) printOne(w io.Writer, thing members, width int) {
 	}
 	indent := "\n" + strings.Repeat(" ", name+gap)
 	for _, c := range shown {
-		lines := c.Form.wrap(c.text(thing), min(width, lineWidth)-name-gap)
+		lines := c.Form.wrap(c.text(thing)+c.beside(thing, width), min(width, lineWidth)-name-gap)
 		fmt.Fprintf(w, "%-*s  %s\n", name, c.Title, strings.Join(lines, indent))
 	}
 	for _, part := range v.Parts {
@@ -167,6 +169,15 @@ func (c Column) text(thing members) string {
 	return text
 }
 
+// beside returns what follows the value on a terminal.
+func (c Column) beside(thing members, width int) string {
+	value, ok := c.value(thing)
+	if !ok || value == nil || width == math.MaxInt {
+		return ""
+	}
+	return c.Form.beside(value, time.Now())
+}
+
 // pageOf reads what the envelope says of the whole list.
 func pageOf(tree any, shown int) Page {
 	page := Page{List: true, Shown: shown}
@@ -177,6 +188,15 @@ func pageOf(tree any, shown int) Page {
 	page.NextCursor, _ = envelope["nextCursor"].(string)
 	page.Offset, page.Total = whole(envelope["offset"]), whole(envelope["total"])
 	return page
+}
+
+// Next returns the cursor from which the list in an answer goes on; empty: it is at its end.
+func Next(answer []byte) string {
+	tree, err := decode(answer)
+	if err != nil {
+		return ""
+	}
+	return pageOf(tree, 0).NextCursor
 }
 
 func whole(value any) int {

@@ -6,11 +6,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"waybill.dev/services/api/internal/deliveries"
 	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/egress"
+	"waybill.dev/shared/units"
 )
 
 // attempts adds the attempts as a check, which may be yet to come.
@@ -47,13 +49,14 @@ func resultOf(a deliveries.Attempt) result {
 // somebody else, and must not be mixed with what Waybill says.
 func sentence(a deliveries.Attempt) string {
 	begun := fmt.Sprintf("attempt %d, at %s, ", a.Number, web.Value(a.StartedAt))
+	took := units.Duration(time.Duration(a.DurationMs) * time.Millisecond)
 	switch {
 	case a.Status > 0:
-		return begun + fmt.Sprintf("was answered with %s after %d ms", status(a.Status), a.DurationMs)
+		return begun + fmt.Sprintf("was answered with %s after %s", status(a.Status), took)
 	case a.DurationMs < 1:
 		return begun + "failed at once: " + strings.TrimSuffix(a.Error, ".")
 	}
-	return begun + fmt.Sprintf("failed after %d ms: %s", a.DurationMs, strings.TrimSuffix(a.Error, "."))
+	return begun + fmt.Sprintf("failed after %s: %s", took, strings.TrimSuffix(a.Error, "."))
 }
 
 // maxQuoted bounds, in characters, what is quoted of an answer; responseBody has more.
