@@ -74,6 +74,9 @@ func (i *Instance) open(ctx context.Context, s settings.Settings, version string
 	for _, open := range dir.Tightened() {
 		log.Warn("files in the data directory that others could read or write are private now", "was", open)
 	}
+	if err := clashes(ctx, s); err != nil {
+		return err
+	}
 	if err := i.keys(&s, dir); err != nil {
 		return err
 	}

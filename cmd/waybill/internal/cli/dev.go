@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -72,12 +73,24 @@ func (a *app) dev() *cobra.Command {
 			if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 				return nil // asked to stop while it started
 			}
+			if clash, ok := errors.AsType[*allinone.ClashError](err); ok {
+				return fmt.Errorf("%w\n  With free addresses: %s", err, a.again(clash.Flags))
+			}
 			return err
 		}
 		a.banner(instance, set)
 		return instance.Run(ctx)
 	})
 	return cmd
+}
+
+// again returns the command that was given, with further flags.
+func (a *app) again(flags []string) string {
+	words := []string{a.binary}
+	for _, word := range append(slices.Clone(a.args), flags...) {
+		words = append(words, quote(word))
+	}
+	return strings.Join(words, " ")
 }
 
 // banner prints the addresses and what to do next.

@@ -23,6 +23,7 @@ import (
 type app struct {
 	version string
 	binary  string // as it was called, for commands to paste
+	args    []string
 	stdin   io.Reader
 	stdout  io.Writer
 	stderr  io.Writer
@@ -43,7 +44,7 @@ func usagef(format string, args ...any) error { return usage{fmt.Errorf(format, 
 
 // Main runs the command line and returns the exit code. args begins with the program's name.
 func Main(version string, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	a := &app{version: version, binary: "waybill", stdin: stdin, stdout: stdout, stderr: stderr}
+	a := &app{version: version, binary: "waybill", args: args[1:], stdin: stdin, stdout: stdout, stderr: stderr}
 	if strings.ContainsRune(args[0], os.PathSeparator) && !strings.HasPrefix(args[0], os.TempDir()) {
 		a.binary = args[0]
 	}
