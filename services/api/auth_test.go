@@ -329,6 +329,7 @@ func TestRefusedChangesAreLogged(t *testing.T) {
 		refuse(404, http.MethodDelete, bucket, "", other)
 		refuse(400, http.MethodPost, bucketsPath, `{"name":"x"}`, adminKey)
 		refuse(409, http.MethodPost, bucketsPath, `{"name":"logged-bucket"}`, adminKey)
+		refuse(400, http.MethodPost, "/v1/webhooks", `{"url":"https://user:secret@receiver.example/way?token=secret","events":["none"]}`, adminKey)
 		refuse(404, http.MethodDelete, bucketsPath+"/"+key, "", adminKey)
 		refuse(404, http.MethodPost, "/v1/accounts/nobody/key-buckets", `{"name":"x"}`, adminKey)
 		refuse(409, http.MethodPost, "/v1/accounts/others/key-buckets", `{"name":"admin"}`, other)
@@ -367,8 +368,9 @@ func TestRefusedChangesAreLogged(t *testing.T) {
 			{"update-webhook", "bootstrap", "bootstrap", "PATCH /v1/webhooks/{id}", "INVALID_INPUT", "webhook " + hook},
 			{"create-bucket", "bootstrap", "bootstrap", "POST " + buckets, "NOT_FOUND", ""},
 			{"delete-bucket", "bootstrap", "bootstrap", "DELETE " + buckets + "/{bucketName}", "NOT_FOUND", ""},
-			{"create-bucket", "bootstrap", "bootstrap", "POST " + buckets, "CONFLICT", ""},
-			{"create-bucket", "bootstrap", "bootstrap", "POST " + buckets, "INVALID_INPUT", ""},
+			{"create-webhook", "bootstrap", "bootstrap", "POST /v1/webhooks", "INVALID_INPUT", "webhook receiver.example"},
+			{"create-bucket", "bootstrap", "bootstrap", "POST " + buckets, "CONFLICT", "bucket logged-bucket"},
+			{"create-bucket", "bootstrap", "bootstrap", "POST " + buckets, "INVALID_INPUT", "bucket x"},
 			{"delete-consumer", reader, "key", "DELETE " + buckets + "/{bucketName}/consumers/{consumerName}", "FORBIDDEN", "bucket logged-bucket, consumer reader"},
 			{"create-webhook", reader, "key", "POST /v1/webhooks", "FORBIDDEN", ""},
 		}
@@ -376,7 +378,7 @@ func TestRefusedChangesAreLogged(t *testing.T) {
 			t.Errorf("log of default (-want +got):\n%s", diff)
 		}
 		want = []line{
-			{"create-bucket", "admin/admin", "key", "POST " + buckets, "CONFLICT", ""},
+			{"create-bucket", "admin/admin", "key", "POST " + buckets, "CONFLICT", "bucket admin"},
 			{"delete-bucket", "admin/admin", "key", "DELETE " + buckets + "/{bucketName}", "NOT_FOUND", ""},
 		}
 		if diff := cmp.Diff(want, log("others")); diff != "" {

@@ -17,12 +17,20 @@ func NewLogger(w io.Writer, level slog.Level, format string) *slog.Logger {
 	if format == "text" || format == "auto" && isTerminal(w) {
 		return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: shortTime}))
 	}
-	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level}))
+	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: withUnit}))
 }
 
 func isTerminal(w io.Writer) bool {
 	file, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))
+}
+
+// withUnit writes durations as 1.5s. Without it they are numbers of nanoseconds, and nothing says so.
+func withUnit(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		return slog.String(a.Key, a.Value.Duration().String())
+	}
+	return a
 }
 
 // shortTime leaves the date out: whoever reads along knows it.

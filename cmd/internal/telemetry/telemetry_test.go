@@ -24,12 +24,12 @@ func TestLoggerWritesJSONUnlessForAPerson(t *testing.T) {
 	var out bytes.Buffer
 	logger := telemetry.NewLogger(&out, slog.LevelInfo, "auto") // a buffer is no terminal
 	logger.Debug("not shown")
-	logger.Info("started", "key", domain.Secret("hush"), "text", "a\nb\x1b[31m")
+	logger.Info("started", "key", domain.Secret("hush"), "text", "a\nb\x1b[31m", "after", 1500*time.Millisecond)
 	var line map[string]any
 	if err := json.Unmarshal(out.Bytes(), &line); err != nil {
 		t.Fatalf("%v: %s", err, &out)
 	}
-	if line["msg"] != "started" || line["key"] != "[redacted]" || line["text"] != "a\nb\x1b[31m" || strings.Count(out.String(), "\n") != 1 {
+	if line["msg"] != "started" || line["key"] != "[redacted]" || line["text"] != "a\nb\x1b[31m" || line["after"] != "1.5s" || strings.Count(out.String(), "\n") != 1 {
 		t.Errorf("line: %s", &out)
 	}
 	out.Reset()

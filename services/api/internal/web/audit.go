@@ -1,12 +1,14 @@
 package web
 
 import (
+	"net/url"
 	"regexp"
 	"strings"
 
 	"waybill.dev/services/api/internal/auth"
 	"waybill.dev/shared/apikey"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/input"
 	"waybill.dev/shared/problem"
 )
 
@@ -63,7 +65,45 @@ func (c *Call) refusedResources(code problem.Code) []domain.Resource {
 		}
 		list = append(list, resource)
 	}
+	if name := c.tried(); name != "" && name != presented {
+		list = append(list, domain.Resource{Type: strings.TrimPrefix(c.route.Action, creating), Name: name})
+	}
 	return list
+}
+
+// creating is what the actions begin with that make one thing.
+const creating = "create-"
+
+// triedName is what names of things look like that are yet to be made, hostnames among them.
+var triedName = regexp.MustCompile(`^([a-z0-9.-]{1,253}|[A-Z][A-Z0-9_]{0,63})$`)
+
+// tried returns the name of what a refused request was to make: that which the body gives it, and the host of a
+// webhook. It is empty if the body has not been read, or if its name is not like one.
+func (c *Call) tried() string {
+	kind, creates := strings.CutPrefix(c.route.Action, creating)
+	if !creates || c.body == nil {
+		return ""
+	}
+	member := map[string]string{"feature": "key", "plan": "key", "meter": "slug", "custom-domain": "hostname", "webhook": "url"}[kind]
+	if member == "" {
+		member = "name"
+	}
+	form, err := input.ParseForm(c.body)
+	if err != nil {
+		return ""
+	}
+	name, _ := form.Text(member, 0, MaxBody)
+	if kind == "webhook" {
+		u, err := url.Parse(name)
+		if err != nil {
+			return ""
+		}
+		name = u.Hostname()
+	}
+	if !triedName.MatchString(name) {
+		return ""
+	}
+	return name
 }
 
 // KeysChanged has the authenticator forget what it knew of keys, before the change of them is

@@ -108,7 +108,7 @@ func TestCompileFaultsOfMCPServers(t *testing.T) {
 		tool("/a", "a", `{"type":"tool","name":"same"}`) + "," + tool("/b", "b", `{"type":"tool","name":"same"}`) + "," + tool("/c", "c", `{"type":"weird"}`) + "," +
 		tool("/", "root", `{"type":"tool"}`) + `,"/mcp":{"get":{"operationId":"mcp","x-gateway-route":{
 			"handler":{"module":"$import(@gateway/runtime)","export":"mcpServerHandler","options":{"operations":[
-				{"file":"a.oas.json","id":"a"},{"file":"a.oas.json","id":"b"},{"file":"a.oas.json","id":"c"},{"file":"b.oas.json","id":"a"}]}}}}}}}`
+				{"file":"a.oas.json","id":"a"},{"file":"a.oas.json","id":"b"},{"file":"a.oas.json","id":"c"},{"file":"b.oas.json","id":"a"},{"file":"a.oas.json","id":"missing"}]}}}}}}}`
 	_, faults := site.Compile(folder("a.oas.json", text), nil, site.Limits{Reserved: []string{"/"}})
 	var said strings.Builder
 	for _, fault := range faults {
@@ -116,14 +116,14 @@ func TestCompileFaultsOfMCPServers(t *testing.T) {
 	}
 	for _, want := range []string{
 		`the tool name "same" is taken by operation a`, "an MCP server must be a POST route", "/mcp/type: must be tool, prompt or resource",
-		"which is not there", "root: /paths/~1/get/x-gateway-route: Waybill itself serves this path, as /",
+		"operations names the file b.oas.json, which is not there", "operations names the operation missing of a.oas.json, which is not there", "root: /paths/~1/get/x-gateway-route: Waybill itself serves this path, as /",
 	} {
 		if strings.Count(said.String(), want) != 1 {
 			t.Errorf("not said once: %s\n%s", want, &said)
 		}
 	}
-	if len(faults) != 5 {
-		t.Errorf("%d faults, want 5:\n%s", len(faults), &said)
+	if len(faults) != 6 {
+		t.Errorf("%d faults, want 6:\n%s", len(faults), &said)
 	}
 }
 

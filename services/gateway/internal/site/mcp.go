@@ -3,6 +3,7 @@ package site
 import (
 	"bytes"
 	"slices"
+	"strings"
 
 	"waybill.dev/services/gateway/internal/mcpserver"
 	"waybill.dev/services/gateway/internal/route"
@@ -94,16 +95,25 @@ func (rt *Route) noteTool() {
 	}
 }
 
-// noTarget notes that an operation is not there. Of a file with faults nobody can tell.
+// noTarget notes that an operation is not there, unless a fault that is told already may be why.
 func (b *builder) noTarget(rt *Route, reference mcpserver.Reference) {
 	there := slices.ContainsFunc(b.set.Files, func(f *routefile.File) bool { return f.Name == reference.File })
 	switch {
-	case reference.File == "" || reference.ID == "" || b.unreadFile(reference.File):
+	case reference.File == "" || reference.ID == "" || b.unreadOperation(reference):
 	case !there:
 		b.fault(rt.operation, "operations names the file "+written(rt, reference.File)+", which is not there")
 	default:
 		b.fault(rt.operation, "operations names the operation "+written(rt, reference.ID)+" of "+written(rt, reference.File)+", which is not there")
 	}
+}
+
+// unreadOperation reports whether faults that are told already may be why an operation is not there: its own, and
+// those of its path or of the whole file.
+func (b *builder) unreadOperation(reference mcpserver.Reference) bool {
+	return slices.ContainsFunc(b.faults[:b.told], func(f routefile.Fault) bool {
+		above := f.Operation == "" && (f.Pointer == "" || f.Pointer == "/paths" || strings.HasPrefix(f.Pointer, "/paths/"))
+		return f.File == reference.File && (f.Operation == reference.ID || above)
+	})
 }
 
 // written returns a name, if it stands in the route file itself: what a variable says is never
