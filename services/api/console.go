@@ -91,7 +91,7 @@ func newConsole(o *Options, p *parts, routes []Route, own http.Handler) (*consol
 	}
 	operations := make([]console.Operation, len(routes))
 	for i, r := range routes {
-		operations[i] = console.Operation{ID: r.Operation, Method: r.Method, Path: r.Path, Scope: r.Scope, Tool: tools[r.Operation]}
+		operations[i] = console.Operation{ID: r.Operation, Method: r.Method, Path: r.Path, Scope: r.Scope, Tool: tools[r.Operation].Name, Toolset: tools[r.Operation].Toolset}
 	}
 	return console.New(console.Options{
 		API: own, Operations: operations, Sessions: p.db, Managers: p.db, Keys: p.keys, Keyring: o.Keyring,

@@ -107,3 +107,9 @@ document.addEventListener("change", (event) => {
   if (!event.target.matches("input[data-all]")) return;
   for (const box of event.target.closest("table").querySelectorAll("tbody input[type=checkbox]")) box.checked = event.target.checked;
 });
+
+// What a row of a list cuts is shown whole under the pointer.
+document.addEventListener("mouseover", (event) => {
+  const cell = event.target.closest?.(".list td");
+  if (cell && cell.scrollWidth > cell.clientWidth) cell.title = cell.innerText;
+});

@@ -172,9 +172,9 @@ func (c *crawl) accessible(kind, path string) {
 			c.Errorf("%s (%s) is %d px wider than a window of %d px", kind, path, over, look.width)
 		}
 	}
-	for _, width := range []int64{1440, 1200, 1024} {
+	for _, width := range []int64{1440, 1200, 1024, narrow} {
 		c.size(width)
-		for _, found := range must[[]string](c.tab, denseFaults) {
+		for _, found := range must[[]string](c.tab, listFaults) {
 			c.Errorf("%s (%s), %d px: %s", kind, path, width, found)
 		}
 	}
@@ -182,11 +182,24 @@ func (c *crawl) accessible(kind, path string) {
 	c.size(wide)
 }
 
-// denseFaults finds rows of dense lists that are more than a line of 36 px, and such lists that must be moved sideways.
-const denseFaults = `[...document.querySelectorAll("table.dense")].flatMap((table) => [
-	...[...table.tBodies[0].rows].filter((row) => row.getBoundingClientRect().height > 36).slice(0, 3).map((row) => "a row of " + row.getBoundingClientRect().height + " px: " + row.innerText),
-	...(table.parentElement.scrollWidth > table.parentElement.clientWidth ? ["the list is " + (table.parentElement.scrollWidth - table.parentElement.clientWidth) + " px too wide"] : []),
-])`
+// listFaults finds rows of lists that are more than a line of 36 px, tables that must be moved sideways,
+// and words of up to 24 letters that are broken.
+const listFaults = `[...document.querySelectorAll("table.list")].filter((table) => table.checkVisibility()).flatMap((table) => {
+	const faults = [], over = table.parentElement.scrollWidth - table.parentElement.clientWidth;
+	if (over > 0) faults.push("a table is " + over + " px too wide: " + table.innerText.slice(0, 200));
+	if (!table.matches(".prose")) {
+		const tall = [...table.tBodies].flatMap((body) => [...body.rows]).filter((row) => row.getBoundingClientRect().height > 36);
+		if (tall[0]) faults.push("a row of " + tall[0].getBoundingClientRect().height + " px: " + tall[0].innerText);
+	}
+	const texts = document.createTreeWalker(table, NodeFilter.SHOW_TEXT);
+	while (texts.nextNode()) for (const word of texts.currentNode.data.matchAll(/[\p{L}\p{N}_]+/gu)) {
+		const at = document.createRange();
+		at.setStart(texts.currentNode, word.index);
+		at.setEnd(texts.currentNode, word.index + word[0].length);
+		if (word[0].length <= 24 && new Set([...at.getClientRects()].map((box) => Math.round(box.top))).size > 1) faults.push("a broken word: " + word[0]);
+	}
+	return faults.slice(0, 4);
+})`
 
 var asset = regexp.MustCompile(`(?:src|href)="(/console/assets/[^"]+)"`)
 

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -87,7 +88,11 @@ func open(dir string) (*world, func() error, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	st, err := site.AllInOne(ctx, stack.Options{})
+	routes, err := filepath.Abs("../../../config") // its pages of routes and of the MCP server show something, too
+	if err != nil {
+		return nil, nil, fmt.Errorf("find the shipped routes: %w", err)
+	}
+	st, err := site.AllInOne(ctx, stack.Options{Routes: routes})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -56,7 +56,7 @@ type Keys interface {
 type Operation struct {
 	ID, Method, Path string
 	Scope            domain.Scope
-	Tool             string // of the MCP server; empty: none calls it
+	Tool, Toolset    string // of the MCP server; empty: none calls it
 }
 
 // Options of the console. All but PublicURL, OIDC and Memory are required. The keys of what the browser keeps are

@@ -12,6 +12,16 @@ import (
 // mcpPath is where Waybill's MCP server answers, which is a route of the gateway.
 const mcpPath = "/mcp"
 
+// Toolset is the one that a tool is in; empty: it is in none.
+func (a *API) Toolset(tool string) string {
+	for _, o := range a.page.console.Operations {
+		if o.Tool == tool {
+			return o.Toolset
+		}
+	}
+	return ""
+}
+
 // MCP sends a message to the MCP server, in process and as the session's principal: the server
 // shows and calls what it would with the session's key, all of it, and its tools are the API's operations.
 // The answer is a message too. A problem is of HTTP: no right to use the server, or no server.

@@ -93,9 +93,15 @@ var schemas = sync.OnceValues(func() (map[string]described, error) { //nolint:go
 //go:embed tools.json
 var toolsFile []byte
 
-// Tools returns the names of the MCP tools by the operations that they call. They are those of the shipped route files.
-var Tools = sync.OnceValues(func() (map[string]string, error) { //nolint:gochecknoglobals // it reads what is embedded
-	var names map[string]string
+// Tool is an MCP tool.
+type Tool struct {
+	Name    string `json:"name"`
+	Toolset string `json:"toolset"` // empty: it is in none
+}
+
+// Tools returns the MCP tools by the operations that they call. They are those of the shipped route files.
+var Tools = sync.OnceValues(func() (map[string]Tool, error) { //nolint:gochecknoglobals // it reads what is embedded
+	var names map[string]Tool
 	if err := json.Unmarshal(toolsFile, &names); err != nil {
 		return nil, fmt.Errorf("read names of tools: %w", err)
 	}

@@ -104,9 +104,9 @@ func account(p *console.Page, more ...string) string {
 }
 
 // page is the part of a list that the query asks for.
-func page(p *console.Page) url.Values {
+func page(p *console.Page, limit int) url.Values {
 	query := p.Pick("offset")
-	query.Set("limit", strconv.Itoa(few))
+	query.Set("limit", strconv.Itoa(limit))
 	return query
 }
 

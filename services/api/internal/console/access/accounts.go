@@ -59,9 +59,9 @@ func createProject(p *console.Page) error {
 // read reads a list that has a form above it. A form that comes back with faults does without it.
 func read(p *console.Page, form *console.Form, path string, into *web.Listing[named]) error {
 	if form.Problem == nil {
-		return p.API.Get(path, page(p), into)
+		return p.API.Get(path, page(p, few), into)
 	}
-	_ = p.API.Try(path, page(p), into)
+	_ = p.API.Try(path, page(p, few), into)
 	return nil
 }
 

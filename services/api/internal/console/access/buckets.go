@@ -15,20 +15,53 @@ import (
 
 type bucketsView struct {
 	Tabs    []console.Tab
-	Buckets []buckets.Bucket
+	Buckets []bucketLine
 	Paging  console.Paging
 	May     bool
 }
 
 func listBuckets(p *console.Page) error {
 	var answer web.Listing[buckets.Bucket]
-	if err := p.API.Get(account(p, "key-buckets"), page(p), &answer); err != nil {
+	if err := p.API.Get(account(p, "key-buckets"), page(p, maxBuckets), &answer); err != nil {
 		return err
 	}
+	v := bucketsView{Tabs: tabs(root), Paging: p.Offsets(answer.Offset, len(answer.Data), answer.Total), May: p.May(domain.ScopeBucketsWrite)}
+	for _, b := range answer.Data {
+		v.Buckets = append(v.Buckets, bucketOf(p, b))
+	}
 	p.CLI("buckets list")
-	return p.Show("buckets.html", "Access", bucketsView{
-		tabs(root), answer.Data, p.Offsets(answer.Offset, len(answer.Data), answer.Total), p.May(domain.ScopeBucketsWrite),
-	})
+	return p.Show("buckets.html", "Access", v)
+}
+
+// bucketOf counts the keys of a bucket, of its first consumers.
+func bucketOf(p *console.Page, b buckets.Bucket) bucketLine {
+	line := bucketLine{Bucket: b}
+	in := place{Bucket: b.Name}
+	var found web.Listing[consumers.Consumer]
+	line.NoConsumers = p.API.Try(in.api(p, "consumers"), url.Values{"include-api-keys": {"true"}, "limit": {number(few)}}, &found)
+	line.Consumers, line.More = found.Total, found.Total > len(found.Data)
+	for _, c := range found.Data {
+		one := lineOf(in, c, p.Now())
+		line.Keys += one.Keys
+		if one.Ends != nil && (line.Ends == nil || *one.Ends < *line.Ends) {
+			line.Ends = one.Ends
+		}
+	}
+	return line
+}
+
+// maxBuckets is how many buckets a page has: the consumers of each are asked for.
+const maxBuckets = 20
+
+// bucketLine is a bucket of the list.
+type bucketLine struct {
+	buckets.Bucket
+
+	Consumers   int
+	Keys        int     // that are live
+	More        bool    // further consumers have keys, too, which are not counted
+	Ends        *string // when the first of the live keys ends; nil: none does
+	NoConsumers *console.Problem
 }
 
 // bucketForm is the form of a new bucket, and of one that is edited.
@@ -106,7 +139,7 @@ func showBucket(p *console.Page) error {
 	}
 	p.CLI("consumers list " + v.Place.Bucket + " --include-api-keys")
 	v.Tags = tagsOf(v.Bucket.Tags)
-	query := page(p)
+	query := page(p, few)
 	query.Set("include-api-keys", "true")
 	if v.Email != "" {
 		query.Set("manager-email", v.Email)

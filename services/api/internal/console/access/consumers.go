@@ -60,7 +60,7 @@ func showConsumer(p *console.Page) error {
 	v.May = mayChange(p, v.Consumer.Scopes)
 	v.Exceeds = !v.May && p.May(domain.ScopeBucketsWrite)
 	var found web.Listing[keys.Key]
-	if v.NoKeys = p.API.Try(v.Place.api(p, "keys"), page(p), &found); v.NoKeys == nil {
+	if v.NoKeys = p.API.Try(v.Place.api(p, "keys"), page(p, few), &found); v.NoKeys == nil {
 		v.KeysTotal, v.KeysPaging = found.Total, p.Offsets(found.Offset, len(found.Data), found.Total)
 		for _, k := range found.Data {
 			line := v.Place

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,6 +15,8 @@ import (
 	"waybill.dev/services/api/internal/audit"
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/web"
+	"waybill.dev/services/api/internal/console/deliverylog"
+	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store/auditlog"
 )
 
@@ -95,16 +98,26 @@ func show(p *console.Page) error {
 		Outcomes: []console.Option{{Value: "", Label: "Any"}, {Value: "true", Label: "Done"}, {Value: "false", Label: "Refused"}},
 		Actions:  auditlog.Actions(),
 	}
+	var hooks deliverylog.Webhooks
+	if slices.ContainsFunc(a.Data, func(e audit.Entry) bool {
+		return slices.ContainsFunc(e.Resources, func(r audit.Resource) bool { return r.Type == auditlog.ResourceWebhook })
+	}) {
+		hooks, _ = deliverylog.ReadWebhooks(p)
+	}
 	for _, e := range a.Data {
 		l := line{Entry: e, Verb: words(e.Action)}
 		for _, r := range e.Resources {
 			to := link{r.Type, web.Value(r.Metadata).Name, r.ID, pageOf(r)}
+			if r.Type == auditlog.ResourceWebhook {
+				to.Name = hooks.Of(domain.WebhookID(r.ID)).Name()
+			}
 			switch {
 			case strings.HasPrefix(e.Action, "delete-") && e.Success, r.Type == "webhook" && !p.Has("/console/webhooks/{webhookId}"), r.Type == "delivery" && !p.Has("/console/deliveries/{deliveryId}"):
 				to.Path = ""
 			}
 			l.Links = append(l.Links, to)
 		}
+		slices.Reverse(l.Links) // the thing itself first, then what it is in
 		v.Lines = append(v.Lines, l)
 	}
 	return p.Show("audit.html", "Audit", v)

@@ -1,6 +1,7 @@
 package metering
 
 import (
+	"cmp"
 	"maps"
 	"net/http"
 	"net/url"
@@ -54,6 +55,14 @@ type member struct {
 	Others  int   // further metered features
 }
 
+// share is how much of its fullest quota is used.
+func (m *member) share() float64 {
+	if m.Fullest == nil {
+		return -1
+	}
+	return m.Fullest.share()
+}
+
 type membersView struct {
 	Place   place
 	Tabs    []console.Tab
@@ -63,7 +72,7 @@ type membersView struct {
 }
 
 // maxMembers is how many consumers a page has: each of them is asked for.
-const maxMembers = 20
+const maxMembers = 50
 
 func showConsumers(p *console.Page) error {
 	l := at(p)
@@ -76,7 +85,8 @@ func showConsumers(p *console.Page) error {
 	for _, c := range answer.Data {
 		v.Members = append(v.Members, memberOf(p, l, c.Name))
 	}
-	return p.Show("consumers.html", "Consumers of "+l.Bucket, v)
+	slices.SortStableFunc(v.Members, func(a, b member) int { return cmp.Compare(b.share(), a.share()) })
+	return p.Show("consumers.html", "Use of "+l.Bucket, v)
 }
 
 // memberOf returns what is to be known of a consumer at a glance.

@@ -76,7 +76,7 @@ func (l place) api(p *console.Page, more ...string) string {
 
 // tabs are what a bucket has of metering.
 func (l place) tabs(current string) []console.Tab {
-	tabs := []console.Tab{{Label: "Meters and features", Path: l.Path()}, {Label: "Plans", Path: l.Path("plans")}, {Label: "Consumers", Path: l.Path("consumers")}}
+	tabs := []console.Tab{{Label: "Use", Path: l.Path("consumers")}, {Label: "Plans", Path: l.Path("plans")}, {Label: "Meters and features", Path: l.Path()}}
 	for i := range tabs {
 		tabs[i].Current = tabs[i].Path == current
 	}
@@ -92,8 +92,8 @@ func part(p *console.Page, limit int) url.Values {
 
 type bucket struct{ buckets.Bucket }
 
-// Path is where the bucket's meters are.
-func (b bucket) Path() string { return place{b.Name}.Path() }
+// Path is where the use of the bucket's consumers is.
+func (b bucket) Path() string { return place{b.Name}.Path("consumers") }
 
 type bucketsView struct {
 	Buckets []bucket

@@ -20,13 +20,13 @@ type message struct {
 // reply is what is read of an answer to one.
 type reply struct {
 	Result struct {
-		IsError    bool           `json:"isError"`
-		NextCursor string         `json:"nextCursor"`
-		Tools      []item         `json:"tools"`
-		Prompts    []item         `json:"prompts"`
-		Resources  []item         `json:"resources"`
-		Templates  []item         `json:"resourceTemplates"`
-		More       jsontext.Value `json:",unknown"`
+		IsError    bool             `json:"isError"`
+		NextCursor string           `json:"nextCursor"`
+		Tools      []jsontext.Value `json:"tools"`
+		Prompts    []jsontext.Value `json:"prompts"`
+		Resources  []jsontext.Value `json:"resources"`
+		Templates  []jsontext.Value `json:"resourceTemplates"`
+		More       jsontext.Value   `json:",unknown"`
 	} `json:"result"`
 	Error *struct {
 		Message string `json:"message"`
@@ -70,15 +70,23 @@ func listed(answer jsontext.Value, member string) (page []item, next string) {
 	if json.Unmarshal(answer, &r) != nil {
 		return nil, ""
 	}
+	var texts []jsontext.Value
 	switch member {
 	case "tools":
-		page = r.Result.Tools
+		texts = r.Result.Tools
 	case "prompts":
-		page = r.Result.Prompts
+		texts = r.Result.Prompts
 	case "resources":
-		page = r.Result.Resources
+		texts = r.Result.Resources
 	default:
-		page = r.Result.Templates
+		texts = r.Result.Templates
+	}
+	for _, text := range texts {
+		var i item
+		if json.Unmarshal(text, &i) == nil {
+			i.size = len(text) - len(i.OutputSchema)
+			page = append(page, i)
+		}
 	}
 	return page, r.Result.NextCursor
 }

@@ -3,11 +3,14 @@
 package playground
 
 import (
+	"cmp"
 	"embed"
 	"io/fs"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -41,13 +44,37 @@ type item struct {
 	Description string         `json:"description"`
 	MimeType    string         `json:"mimeType"`
 	InputSchema jsontext.Value `json:"inputSchema"`
-	Arguments   []argument     `json:"arguments"`
-	Annotations struct {
+	// OutputSchema is in the lists of clients that ask for it alone.
+	OutputSchema jsontext.Value `json:"outputSchema"`
+	Arguments    []argument     `json:"arguments"`
+	Annotations  struct {
 		ReadOnly    bool  `json:"readOnlyHint"`
 		Destructive *bool `json:"destructiveHint"`
 	} `json:"annotations"`
 
 	kind string
+	size int // of its description for clients, in bytes
+}
+
+// bytesPerToken is how many bytes of JSON a model takes for a token, about.
+const bytesPerToken = 4
+
+// Tokens is about how many tokens the description takes of a model's context.
+func (i item) Tokens() int { return i.size / bytesPerToken }
+
+// group are tools that belong together.
+type group struct {
+	Name  string
+	Tools []item
+}
+
+// Tokens is what all of them take.
+func (g group) Tokens() int {
+	sum := 0
+	for _, tool := range g.Tools {
+		sum += tool.Tokens()
+	}
+	return sum
 }
 
 type argument struct {
@@ -105,6 +132,8 @@ type view struct {
 	URL                                  string // of the server
 	Problem                              *console.Problem
 	Tools, Prompts, Resources, Templates []item
+	Groups                               []group // of the tools that are asked for
+	Match                                string
 	Clients                              []client
 	Selected                             *item
 	Fields                               []field
@@ -136,6 +165,8 @@ func load(p *console.Page) view {
 			return v
 		}
 	}
+	v.Match = strings.TrimSpace(p.Query("q"))
+	v.Groups = groups(p, v.Tools, v.Match)
 	for _, l := range [][]item{v.Tools, v.Prompts, v.Resources} {
 		if i := slices.IndexFunc(l, func(i item) bool { return p.Query(i.kind) != "" && p.Query(i.kind) == i.key() }); i >= 0 {
 			v.Selected = &l[i]
@@ -145,6 +176,25 @@ func load(p *console.Page) view {
 	}
 	return v
 }
+
+// groups arranges those tools by their toolsets in which a text is found.
+func groups(p *console.Page, tools []item, text string) []group {
+	of := make(map[string][]item)
+	for _, tool := range tools {
+		if strings.Contains(strings.ToLower(tool.Name+" "+tool.Title+" "+tool.Description), strings.ToLower(text)) {
+			name := cmp.Or(p.API.Toolset(tool.Name), "other")
+			of[name] = append(of[name], tool)
+		}
+	}
+	var list []group
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		list = append(list, group{name, of[name]})
+	}
+	return list
+}
+
+// Tokens is what all tools take.
+func (v view) Tokens() int { return group{Tools: v.Tools}.Tokens() }
 
 // maxPages bounds how often the rest of a list is asked for.
 const maxPages = 20

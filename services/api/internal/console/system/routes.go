@@ -34,6 +34,7 @@ type routesView struct {
 	Lines    []routeLine
 	Match    string
 	File     string
+	BuiltIn  bool // the routes that Waybill comes with are shown
 	Files    []console.Option
 	Filtered bool
 	Check    string // the command that checks the folder
@@ -53,6 +54,7 @@ func (o *Options) showRoutes(p *console.Page) error {
 		return err
 	}
 	v := routesView{Match: strings.TrimSpace(p.Query("q")), File: p.Query("file")}
+	v.BuiltIn = p.Query("show") == "built-in"
 	v.Filtered = v.Match != "" || v.File != ""
 	v.Check = "waybill routes check"
 	p.CLI("routes check")
@@ -67,12 +69,13 @@ func (o *Options) showRoutes(p *console.Page) error {
 		v.Check += " " + v.State.Dir
 	}
 	v.Files = []console.Option{{Label: "All files"}}
+	hidden := v.State.Dir == "" && !v.BuiltIn && !v.Filtered
 	m := gather(o.Metrics)
 	for _, r := range v.State.Routes {
 		if option := (console.Option{Value: r.File, Label: r.File}); !slices.Contains(v.Files, option) {
 			v.Files = append(v.Files, option)
 		}
-		if v.File != "" && r.File != v.File || !strings.Contains(strings.ToLower(r.Method+" "+r.Path+" "+r.Operation), strings.ToLower(v.Match)) {
+		if hidden || v.File != "" && r.File != v.File || !strings.Contains(strings.ToLower(r.Method+" "+r.Path+" "+r.Operation), strings.ToLower(v.Match)) {
 			continue
 		}
 		v.Lines = append(v.Lines, measured(r, m))

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -36,6 +37,9 @@ type Process struct {
 
 // Setting is a setting of the process; Value has nothing that is secret.
 type Setting struct{ Name, Value, Source string }
+
+// Parts are those between which a long value may be broken.
+func (s Setting) Parts() []string { return strings.SplitAfter(s.Value, ",") }
 
 // Store is the database.
 type Store interface {

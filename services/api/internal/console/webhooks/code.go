@@ -142,7 +142,7 @@ func mcp(list []setting) (string, error) {
 	}{"tools/call", struct {
 		Name      string         `json:"name"`
 		Arguments jsontext.Value `json:"arguments"`
-	}{tools["registerWebhook"], arguments}}
+	}{tools["registerWebhook"].Name, arguments}}
 	text, err := json.Marshal(message, json.Deterministic(true), jsontext.WithIndent("  "))
 	return string(text), err
 }

@@ -1,23 +1,33 @@
 package webhooks
 
 import (
+	"cmp"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/deliverylog"
+	"waybill.dev/services/api/internal/console/words"
 	"waybill.dev/services/api/internal/insight"
 	"waybill.dev/services/api/internal/receivers"
 	"waybill.dev/shared/domain"
 )
 
-// perPage is how many webhooks a page of the list has.
-const perPage = 25
+const (
+	// perPage is how many webhooks a page of the list has.
+	perPage = 100
+	// mostSearched is how many webhooks are looked at where a list is filtered or sorted.
+	mostSearched = 1000
+)
 
 // row is a webhook in the list.
 type row struct {
 	Webhook webhook
-	Name    string
+	Name    string // its description, or else its address
+	Address string // where it has a description, too
+	Types   string
 	State   state
 	Hour    receivers.Window
 	Line    console.Line
@@ -26,36 +36,220 @@ type row struct {
 	MaySend bool
 }
 
+// column is a head of the list by which it can be sorted.
+type column struct {
+	Label, Class, Path string
+	Sorted             bool
+}
+
 type listView struct {
-	Rows    []row
-	Paging  console.Paging
-	Total   int
-	None    bool // there is no webhook at all
-	MayMake bool
+	Form     *console.Form
+	Types    []console.Option
+	States   []console.Option
+	Sort     string
+	Columns  []column
+	Rows     []row
+	Paging   console.Paging
+	Total    int  // 0: not known, as the list is filtered
+	Cut      bool // there are more webhooks than were looked at
+	Filtered bool
+	None     bool // there is no webhook at all
+	MayMake  bool
 }
 
 func list(p *console.Page) error {
-	offset, _ := strconv.Atoi(p.Query("offset"))
-	offset = max(0, offset)
-	query := url.Values{"limit": {strconv.Itoa(perPage)}, "offset": {strconv.Itoa(offset)}, "include": {"health"}}
-	var found []webhook
-	if err := p.API.Get("/v1/webhooks", query, &found); err != nil {
+	filter := p.Pick("q", "type", "state")
+	v := listView{Form: console.NewForm(filter), Filtered: len(filter) > 0, Sort: p.Query("sort"), MayMake: p.May(domain.ScopeWebhooksWrite)}
+	v.Types, v.States = typeChoices(), stateOptions()
+	v.columns(p)
+	p.CLI("webhooks list")
+	var err error
+	if v.Filtered || v.Sort != "" {
+		err = v.search(p)
+	} else {
+		err = v.page(p)
+	}
+	if err != nil {
 		return err
 	}
-	p.CLI("webhooks list")
-	v := listView{MayMake: p.May(domain.ScopeWebhooksWrite)}
-	v.Total, _ = strconv.Atoi(p.API.Last().Header.Get("X-Total-Count"))
-	v.None = v.Total == 0 && len(found) == 0
-	v.Paging = p.Offsets(offset, len(found), v.Total)
-	for i := range found {
-		r := row{Webhook: found[i], Name: found[i].short(maxRow), State: found[i].state(), MaySend: p.May(domain.ScopeEventsWrite)}
-		r.health()
-		v.Rows = append(v.Rows, r)
-	}
-	if len(found) > 0 {
+	if len(v.Rows) > 0 {
 		v.lines(p)
 	}
 	return p.Show("list.html", "Webhooks", v)
+}
+
+// page reads a part of the list as the API has it. Those with which something is the matter come
+// first: on the first page, and on no other.
+func (v *listView) page(p *console.Page) error {
+	offset := offsetOf(p)
+	var troubled, found []webhook
+	if err := p.API.Get("/v1/webhooks", url.Values{"include": {"health"}, "troubled": {"true"}, "limit": {strconv.Itoa(perPage)}}, &troubled); err != nil {
+		return err
+	}
+	if err := p.API.Get("/v1/webhooks", url.Values{"limit": {strconv.Itoa(perPage)}, "offset": {strconv.Itoa(offset)}, "include": {"health"}}, &found); err != nil {
+		return err
+	}
+	v.Total, _ = strconv.Atoi(p.API.Last().Header.Get("X-Total-Count"))
+	v.None = v.Total == 0 && len(found) == 0
+	v.Paging = p.Offsets(offset, len(found), v.Total)
+	first := make(map[domain.WebhookID]bool, len(troubled))
+	for i := range troubled {
+		first[troubled[i].ID] = true
+	}
+	found = slices.DeleteFunc(found, func(w webhook) bool { return first[w.ID] })
+	if offset == 0 {
+		slices.SortStableFunc(troubled, func(a, b webhook) int { return worst(&a) - worst(&b) })
+		v.add(p, troubled)
+	}
+	v.add(p, found)
+	return nil
+}
+
+// search reads as many webhooks as it may, and shows a part of those that are asked for.
+func (v *listView) search(p *console.Page) error {
+	var found []webhook
+	if err := p.API.Get("/v1/webhooks", url.Values{"limit": {strconv.Itoa(mostSearched)}, "include": {"health"}}, &found); err != nil {
+		return err
+	}
+	total, _ := strconv.Atoi(p.API.Last().Header.Get("X-Total-Count"))
+	v.Cut = total > len(found)
+	text, eventType, state := strings.ToLower(v.Form.Values.Get("q")), domain.EventType(v.Form.Values.Get("type")), receivers.State(v.Form.Values.Get("state"))
+	found = slices.DeleteFunc(found, func(w webhook) bool {
+		return !strings.Contains(strings.ToLower(w.Description+" "+w.bare()+" "+string(w.ID)), text) || eventType != "" && !slices.Contains(w.Events, eventType) || state != "" && w.known() != state
+	})
+	slices.SortStableFunc(found, orders(v.Sort))
+	offset := min(offsetOf(p), len(found))
+	v.Paging = p.Offsets(offset, min(perPage, len(found)-offset), len(found))
+	v.add(p, found[offset:min(offset+perPage, len(found))])
+	return nil
+}
+
+func offsetOf(p *console.Page) int {
+	offset, _ := strconv.Atoi(p.Query("offset"))
+	return max(0, offset)
+}
+
+func (v *listView) add(p *console.Page, found []webhook) {
+	for i := range found {
+		w := &found[i]
+		r := row{Webhook: *w, Name: cmp.Or(w.Description, w.bare()), Types: types(w.Events), State: w.state(), MaySend: p.May(domain.ScopeEventsWrite)}
+		if w.Description != "" {
+			r.Address = w.bare()
+		}
+		r.health()
+		v.Rows = append(v.Rows, r)
+	}
+}
+
+// bare is the address without its scheme.
+func (w *webhook) bare() string {
+	name := w.short()
+	if _, rest, found := strings.Cut(name, "://"); found {
+		return strings.TrimSuffix(rest, "/")
+	}
+	return name
+}
+
+// types says in short which types of events a webhook gets.
+func types(events []domain.EventType) string {
+	all := !slices.ContainsFunc(domain.EventTypes(), func(t domain.EventType) bool { return !slices.Contains(events, t) })
+	switch {
+	case all && len(events) == len(domain.EventTypes()):
+		return "all types"
+	case all:
+		return "all types and alerts"
+	}
+	return strings.Join(names[domain.EventType, string](events), ", ")
+}
+
+func typeChoices() []console.Option {
+	list := []console.Option{{Label: "any"}}
+	for _, t := range domain.EventTypes() {
+		list = append(list, console.Option{Value: string(t), Label: string(t)})
+	}
+	return list
+}
+
+// states are all, from the worst on.
+func states() []receivers.State {
+	return []receivers.State{receivers.CircuitOpen, receivers.Failing, receivers.Degraded, receivers.Inactive, receivers.Idle, receivers.Healthy}
+}
+
+func stateOptions() []console.Option {
+	list := []console.Option{{Label: "any"}}
+	for _, s := range states() {
+		list = append(list, console.Option{Value: string(s), Label: words.State(s)})
+	}
+	return list
+}
+
+// known is the webhook's state; empty: it is not known.
+func (w *webhook) known() receivers.State {
+	if w.Health == nil {
+		return ""
+	}
+	return w.Health.State
+}
+
+// worst is the place of a webhook among others by its state.
+func worst(w *webhook) int {
+	if i := slices.Index(states(), w.known()); i >= 0 {
+		return i
+	}
+	return len(states())
+}
+
+// orders compares webhooks by a column: names as in a dictionary, figures from the worst on.
+func orders(by string) func(a, b webhook) int {
+	figure := func(of func(*receivers.Health) float64) func(a, b webhook) int {
+		return func(a, b webhook) int { return cmp.Compare(of(b.Health), of(a.Health)) }
+	}
+	switch by {
+	case "name":
+		return func(a, b webhook) int {
+			return cmp.Compare(strings.ToLower(cmp.Or(a.Description, a.bare())), strings.ToLower(cmp.Or(b.Description, b.bare())))
+		}
+	case "success":
+		return figure(func(h *receivers.Health) float64 {
+			if h == nil || h.Windows["1h"].SuccessRate == nil {
+				return -1
+			}
+			return 1 - *h.Windows["1h"].SuccessRate
+		})
+	case "p95":
+		return figure(func(h *receivers.Health) float64 {
+			if h == nil || h.Windows["1h"].LatencyMs == nil {
+				return -1
+			}
+			return h.Windows["1h"].LatencyMs.P95
+		})
+	case "waiting":
+		return figure(func(h *receivers.Health) float64 {
+			if h == nil {
+				return -1
+			}
+			return float64(waits(h))
+		})
+	}
+	return func(a, b webhook) int { return worst(&a) - worst(&b) }
+}
+
+// columns are the heads of the list.
+func (v *listView) columns(p *console.Page) {
+	for _, c := range []struct{ label, class, sort string }{
+		{"State", "", "state"}, {"Webhook", "", "name"}, {"Types", "spare", ""}, {"Success", "num", "success"}, {"Attempts", "spare", ""},
+		{"p95", "num extra", "p95"}, {"Waiting", "num extra", "waiting"}, {"Last answer", "spare", ""},
+	} {
+		head := column{Label: c.label, Class: c.class}
+		if c.sort != "" {
+			to := p.Pick("q", "type", "state")
+			if head.Sorted = v.Sort == c.sort; !head.Sorted {
+				to.Set("sort", c.sort)
+			}
+			head.Path = "?" + to.Encode()
+		}
+		v.Columns = append(v.Columns, head)
+	}
 }
 
 // health takes what the row shows of the webhook's health.
@@ -64,11 +258,14 @@ func (r *row) health() {
 	if h == nil {
 		return
 	}
-	r.Hour, r.Waiting = h.Windows["1h"], h.Waiting+h.Held+h.Scheduled
+	r.Hour, r.Waiting = h.Windows["1h"], waits(h)
 	if len(h.Answers) > 0 {
 		r.Answer = answer{h.Answers[0]}.Text()
 	}
 }
+
+// waits is how many deliveries have not come to their end.
+func waits(h *receivers.Health) int { return h.Waiting + h.Held + h.Scheduled }
 
 // lines draws the attempts of the last 24 hours of each webhook.
 func (v *listView) lines(p *console.Page) {

@@ -44,7 +44,7 @@ func samples() map[string][]any {
 		LastSuccessAt: &text, LastFailureAt: &text, InactiveFrom: &text, Answers: []receivers.Answer{{At: &text, StatusCode: 500, Class: "http_5xx", Body: hostile}, {Class: "timeout"}},
 	}
 	w.Health = &h
-	mine := head{Webhook: w, Name: w.short(maxName), State: w.state(), Auth: w.auth(), MayWrite: true, MaySend: true}
+	mine := head{Webhook: w, Name: w.short(), State: w.state(), Auth: w.auth(), MayWrite: true, MaySend: true}
 	mine.tabs(string(w.ID), "health")
 	seen := head{Webhook: webhook{Webhook: webhooks.Webhook{ID: w.ID, Active: true}}, State: state{"active", "active"}}
 	done := healthView{head: mine, Health: h, Bars: deliverylog.Bars([]insight.Row{{Start: web.Stamp(now), Succeeded: 3, Failed: 1}}, now)}
@@ -60,14 +60,14 @@ func samples() map[string][]any {
 	ending := k
 	ending.ExpiresAt = &text
 	paging := console.Paging{Newer: "/console/webhooks", Older: "/console/webhooks?offset=25"}
-	r := row{Webhook: w, Name: w.short(maxRow), State: w.state(), Hour: full, Line: console.Line{Label: "x", Values: make([]float64, deliverylog.Hours)}, Waiting: 4, Answer: "500", MaySend: true}
+	r := row{Webhook: w, Name: w.Description, Address: w.bare(), Types: types(w.Events), State: w.state(), Hour: full, Line: console.Line{Label: "x", Values: make([]float64, deliverylog.Hours)}, Waiting: 4, Answer: "500", MaySend: true}
 	return map[string][]any{
 		"list.html":       {listView{None: true}, listView{None: true, MayMake: true}, listView{}, listView{Rows: []row{r, {Webhook: seen.Webhook}}, Total: 60, Paging: paging, MayMake: true}, listView{Rows: []row{{Webhook: w}}, Total: 1}},
 		"health.html":     {&healthView{head: seen, NoHealth: missing, NoBars: forbidden}, &healthView{head: seen}, &done},
 		"deliveries.html": {deliveriesView{head: seen, Form: form, None: forbidden}, deliveriesView{head: seen, Form: form}, deliveriesView{head: mine, Form: wrong, Filtered: true}, deliveriesView{head: mine, Form: form, Deliveries: []deliveries.Delivery{d, {}}, Paging: paging, OneEvent: true, OneDelive: true, All: "/console/deliveries"}},
 		"settings.html":   {settingsView{head: seen, Form: form, Types: choices(nil)}, settingsView{head: mine, Form: wrong, Types: choices(domain.EventTypes()), Dropped: true, Trial: &webhooks.Trial{Matched: 1, Missed: 2, Samples: []webhooks.Sample{{EventID: "evt_1", Type: hostile, ReceivedAt: &text, Clause: hostile}, {Matched: true, ReceivedAt: &text}}}}},
 		"secret.html":     {secretView{head: seen, Form: form, Overlaps: overlaps()}, secretView{head: mine, Form: wrong, Overlaps: overlaps(), Until: &text, Test: &d}, secretView{head: seen, Form: form, Until: &text}},
-		"once.html":       {onceView{Webhook: w, Name: w.short(maxName), Secret: "whsec_x", Stored: "/console/webhooks"}, onceView{Webhook: w, Name: w.short(maxName), New: true, Secret: "whsec_x", Stored: "/console/webhooks", Snippets: snippets(), Public: publicSnippets(), MaySend: true, Types: typeOptions(nil)}, onceView{Webhook: w, Name: w.short(maxName), Secret: "whsec_x", Stored: "/x", Until: &text}},
+		"once.html":       {onceView{Webhook: w, Name: w.short(), Secret: "whsec_x", Stored: "/console/webhooks"}, onceView{Webhook: w, Name: w.short(), New: true, Secret: "whsec_x", Stored: "/console/webhooks", Snippets: snippets(), Public: publicSnippets(), MaySend: true, Types: typeOptions(nil)}, onceView{Webhook: w, Name: w.short(), Secret: "whsec_x", Stored: "/x", Until: &text}},
 		"keys.html":       {keysView{Form: form}, keysView{Form: form, Keys: signingkeys.Keys{Data: []signingkeys.Key{k, ending}, JWKSURL: hostile}, Overlaps: overlaps(), MayRotate: true}},
 		"feed.html":       {feedView{head: seen, NoCursors: forbidden}, feedView{head: seen, Curl: hostile, Read: hostile, Keep: hostile, Reconcile: hostile}, feedView{head: mine, Cursors: []feed.Cursor{{Name: hostile, Cursor: hostile, UpdatedAt: &text}}}},
 		"test.html":       {testView{head: seen, NoRecent: forbidden, None: missing}, testView{head: mine, Types: typeOptions(nil), Delivery: sent, Waits: true, Recent: []deliveries.Delivery{d}, OneDelive: true}, testView{head: mine}},

@@ -100,7 +100,7 @@ func rotate(p *console.Page) error {
 }
 
 func newOnce(p *console.Page, w webhook, secret string) onceView {
-	v := onceView{Webhook: w, Name: w.short(maxName), Secret: secret, MaySend: maySend(p) && w.Delivery != domain.DeliveryPull}
+	v := onceView{Webhook: w, Name: w.short(), Secret: secret, MaySend: maySend(p) && w.Delivery != domain.DeliveryPull}
 	v.Snippets, v.Public = w.snippetsFor()
 	for _, t := range w.Events {
 		v.Types = append(v.Types, console.Option{Value: string(t), Label: string(t)})

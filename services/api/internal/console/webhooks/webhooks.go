@@ -74,19 +74,16 @@ type webhook struct {
 // state is how a webhook is doing, as a badge shows it.
 type state struct{ Tone, Text string }
 
-// How much of an address stands in a heading, and in a row. All of it is in the settings.
-const (
-	maxName = 160
-	maxRow  = 90
-)
+// maxName is how much of an address stands in a heading. All of it is in the settings.
+const maxName = 160
 
 // short is the address, cut when it is too long. A webhook that has none is called by its id.
-func (w *webhook) short(most int) string {
+func (w *webhook) short() string {
 	if w.URL == nil {
 		return "Feed " + string(w.ID)
 	}
-	if text := []rune(*w.URL); len(text) > most {
-		return string(text[:most]) + "…"
+	if text := []rune(*w.URL); len(text) > maxName {
+		return string(text[:maxName]) + "…"
 	}
 	return *w.URL
 }
@@ -142,7 +139,7 @@ func read(p *console.Page, tab string) (head, error) {
 	if err := errors.Join(json.Unmarshal(body, &h.Webhook), json.Unmarshal(body, &h.Webhook.given)); err != nil {
 		return h, err
 	}
-	h.State, h.Name, h.Auth = h.Webhook.state(), h.Webhook.short(maxName), h.Webhook.auth()
+	h.State, h.Name, h.Auth = h.Webhook.state(), h.Webhook.short(), h.Webhook.auth()
 	h.tabs(id, tab)
 	p.CLI("webhooks get " + string(h.Webhook.ID))
 	return h, nil

@@ -94,9 +94,9 @@ func Tools(openapi, routes []byte) (operations, listed []byte, err error) {
 	return operations, listed, err
 }
 
-// toolNames returns the names of the tools of route files by the operations that they call, as JSON.
+// toolNames returns the tools of route files, with their names and toolsets, by the operations that they call, as JSON.
 func toolNames(files ...[]byte) ([]byte, error) {
-	names := make(map[string]string)
+	names := make(map[string]namedTool)
 	for _, text := range files {
 		var file yaml.MapSlice
 		if err := yaml.UnmarshalWithOptions(text, &file, yaml.UseOrderedMap()); err != nil {
@@ -107,13 +107,28 @@ func toolNames(files ...[]byte) ([]byte, error) {
 				route := get(member.Value, "x-gateway-route")
 				export, _ := get(route, "handler", "export").(string)
 				if name, ok := get(route, "mcp", "name").(string); ok && get(route, "mcp", "type") == "tool" {
-					names[export] = name
+					names[export] = namedTool{name, toolsetOf(member.Value)}
 				}
 			}
 		}
 	}
 	text, err := json.MarshalIndent(names, "", "  ")
 	return append(text, '\n'), err
+}
+
+// namedTool is a tool as tools.json has it.
+type namedTool struct {
+	Name    string `json:"name"`
+	Toolset string `json:"toolset,omitempty"`
+}
+
+// toolsetOf is the first toolset of a route; empty: it is in none.
+func toolsetOf(route any) string {
+	tags, _ := get(route, "tags").([]any)
+	if len(tags) == 0 {
+		return ""
+	}
+	return fmt.Sprint(tags[0])
 }
 
 // exportsOf returns the operations that the routes of a file call.

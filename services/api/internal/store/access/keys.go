@@ -238,7 +238,7 @@ func (a *Access) DeleteKey(ctx context.Context, ref ConsumerRef, id string) erro
 		if err := a.count(tx, b.Account, change{keys: -1}); err != nil {
 			return err
 		}
-		return a.audit.Note(ctx, tx, auditlog.ActionDeleteKey, b.Account, bucketResource(b), consumerResource(c), keyResource(domain.APIKey{ID: id}))
+		return a.audit.Note(ctx, tx, auditlog.ActionDeleteKey, b.Account, bucketResource(b), consumerResource(c), keyResource(domain.APIKey{ID: id, Description: row.Description}))
 	})
 	return store.Wrap("delete key", err)
 }
@@ -280,7 +280,7 @@ func (a *Access) RollKeys(ctx context.Context, ref ConsumerRef, fresh domain.API
 }
 
 func keyResource(k domain.APIKey) domain.Resource {
-	return domain.Resource{Type: auditlog.ResourceKey, ID: k.ID}
+	return domain.Resource{Type: auditlog.ResourceKey, ID: k.ID, Name: k.Description}
 }
 
 func keyResources(keys []domain.APIKey) []domain.Resource {
