@@ -30,12 +30,32 @@ const (
 	barGap      = 2.0
 )
 
+// Marks are how long ago the chart begins, its middle and its end were.
+func (b Bars) Marks() []string {
+	if len(b.Points) < 2 {
+		return nil
+	}
+	all := time.Duration(len(b.Points)) * b.Points[1].Start.Sub(b.Points[0].Start)
+	return []string{ago(all), ago(all / 2), "now"}
+}
+
+func ago(d time.Duration) string {
+	switch {
+	case d >= 48*time.Hour:
+		return length(d.Hours()/24) + " d ago"
+	case d >= time.Hour:
+		return length(d.Hours()) + " h ago"
+	}
+	return length(d.Minutes()) + " min ago"
+}
+
 // Bar is a bar as it is drawn.
 type Bar struct {
 	Title           string
 	X, GoodY, GoodH string
 	BadY, BadH, W   string
 	HasGood, HasBad bool
+	At, Step        string // where the pointer finds it
 }
 
 func length(v float64) string { return strings.TrimSuffix(fmt.Sprintf("%.1f", v), ".0") }
@@ -81,7 +101,7 @@ func (b Bars) Bars() []Bar {
 		}
 		list[i] = Bar{
 			Title: fmt.Sprintf("%s: %s %s, %s %s", look.Clock(p.Start), Number(p.Good), b.Good, Number(p.Bad), b.Bad),
-			X:     length(float64(i)*(barWidth+barGap) + barGap/2), W: length(barWidth),
+			X:     length(float64(i)*(barWidth+barGap) + barGap/2), W: length(barWidth), At: length(float64(i) * (barWidth + barGap)), Step: length(barWidth + barGap),
 			GoodY: length(chartHeight - good), GoodH: length(good), BadY: length(chartHeight - good - bad), BadH: length(bad),
 			HasGood: p.Good > 0, HasBad: p.Bad > 0,
 		}

@@ -14,8 +14,8 @@ import (
 
 	"waybill.dev/services/api/internal/audit"
 	"waybill.dev/services/api/internal/console"
-	"waybill.dev/services/api/internal/web"
 	"waybill.dev/services/api/internal/console/deliverylog"
+	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store/auditlog"
 )

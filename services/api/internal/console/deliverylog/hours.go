@@ -24,14 +24,20 @@ func firstHour(now time.Time) time.Time {
 
 // Bars are the attempts of these hours.
 func Bars(rows []insight.Row, now time.Time) console.Bars {
-	b := console.Bars{Label: "Attempts an hour, the last 24 hours", Good: "succeeded", Bad: "failed", Points: make([]console.Point, Hours)}
+	return BarsOf("Attempts an hour, the last 24 hours", rows, now, time.Hour, Hours)
+}
+
+// BarsOf are the attempts of so many steps, of which the last is the present one.
+func BarsOf(label string, rows []insight.Row, now time.Time, step time.Duration, steps int) console.Bars {
+	b := console.Bars{Label: label, Good: "succeeded", Bad: "failed", Points: make([]console.Point, steps)}
+	first := now.UTC().Truncate(step).Add(time.Duration(1-steps) * step)
 	for i := range b.Points {
-		b.Points[i].Start = firstHour(now).Add(time.Duration(i) * time.Hour)
+		b.Points[i].Start = first.Add(time.Duration(i) * step)
 	}
 	for i := range rows {
-		if hour, ok := Hour(&rows[i], now); ok {
-			b.Points[hour].Good += int(rows[i].Succeeded)
-			b.Points[hour].Bad += int(rows[i].Failed)
+		if at := int(math.Floor(float64(web.Time(rows[i].Start).Sub(first)) / float64(step))); at >= 0 && at < steps {
+			b.Points[at].Good += int(rows[i].Succeeded)
+			b.Points[at].Bad += int(rows[i].Failed)
 		}
 	}
 	return b

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,12 +17,14 @@ import (
 
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/deliverylog"
+	"waybill.dev/services/api/internal/console/words"
 	"waybill.dev/services/api/internal/deliveries"
 	"waybill.dev/services/api/internal/expiring"
 	"waybill.dev/services/api/internal/insight"
 	"waybill.dev/services/api/internal/receivers"
 	"waybill.dev/services/api/internal/sample"
 	"waybill.dev/services/api/internal/web"
+	"waybill.dev/services/api/internal/webhooks"
 	"waybill.dev/shared/domain"
 )
 
@@ -42,20 +45,39 @@ func Module() console.Module {
 	}
 }
 
-// trouble is a webhook that fails.
+// trouble is a webhook with which something is the matter.
 type trouble struct {
-	ID               domain.WebhookID
-	Name             string
-	Failed, Attempts int64
-	Share            float64
-	Line             console.Line
+	ID          domain.WebhookID
+	Name        string
+	State       receivers.State
+	Word, Cause string
+	Hour        receivers.Window
+	Waiting     int
+	Again       string // where all of it is sent again; empty: that would not help, or the key may not
 }
 
-// figures are those of the last 24 hours.
+// span is a time up to now that is shown.
+type span struct {
+	Name, Label, Last, Unit, Path string // Last follows “the last”
+	Current                       bool
+	step                          time.Duration
+	steps                         int
+}
+
+// spans are those to choose from.
+func spans() []span {
+	return []span{
+		{Name: "1h", Label: "1 hour", Last: "hour", Unit: "minute", step: time.Minute, steps: 60},
+		{Name: "24h", Label: "24 hours", Last: "24 hours", Unit: "hour", step: time.Hour, steps: deliverylog.Hours},
+		{Name: "7d", Label: "7 days", Last: "7 days", Unit: "hour", step: time.Hour, steps: 7 * 24},
+	}
+}
+
+// figures are those of the span.
 type figures struct {
 	Events, Attempts, Succeeded, Failed int64
 	Rate                                *float64           // of attempts; nil: there were none
-	Latency                             *receivers.Latency // of the last hour with attempts
+	Latency                             *receivers.Latency // of the last step with attempts
 }
 
 type view struct {
@@ -63,7 +85,12 @@ type view struct {
 	Figures    figures
 	Bars       console.Bars
 	NoFigures  *console.Problem // why there are none
+	Spans      []span
+	Span       span
 	Troubles   []trouble
+	NoTroubles *console.Problem // why they are not known
+	Waiting    int              // deliveries that have not come to their end
+	Over       bool             // there may be more of these
 	Failed     []deliveries.Delivery
 	NoFailed   *console.Problem
 	Ends       int     // how many things end within 14 days
@@ -89,23 +116,18 @@ func show(p *console.Page) error {
 	for _, t := range domain.EventTypes() {
 		v.Types = append(v.Types, console.Option{Value: string(t), Label: string(t)})
 	}
-	var hours insight.Statistics
-	if v.NoFigures = p.API.Try("/v1/statistics", url.Values{"step": {"hour"}}, &hours); v.NoFigures == nil {
-		v.Figures, v.Bars = reckon(hours.Data, p.Now())
-		p.CLI("statistics --step hour")
+	v.choose(p)
+	var rows insight.Statistics
+	since := p.Now().UTC().Truncate(v.Span.step).Add(time.Duration(1-v.Span.steps) * v.Span.step)
+	if v.NoFigures = p.API.Try("/v1/statistics", url.Values{"step": {v.Span.Unit}, "since": {since.Format(time.RFC3339)}}, &rows); v.NoFigures == nil {
+		v.Figures, v.Bars = reckon(rows.Data, p.Now(), &v.Span)
+		p.CLI("statistics --step " + v.Span.Unit)
 	}
-	hooks, unknown := deliverylog.ReadWebhooks(p)
-	if v.Figures.Failed > 0 {
-		var each insight.Statistics
-		if p.API.Try("/v1/statistics", url.Values{"step": {"hour"}, "by": {"webhook"}}, &each) == nil {
-			v.Troubles = troubles(each.Data, hooks, p.Now())
-		}
-	}
+	v.troubles(p)
 	var failed deliverylog.Page
 	if v.NoFailed = p.API.Try("/v1/deliveries", url.Values{"status": {"failed"}, "limit": {"5"}}, &failed); v.NoFailed == nil {
 		v.Failed = failed.Data
 	}
-	v.HasWebhook = unknown == nil && len(hooks) > 0
 	v.ends(p)
 	v.first(p)
 	return p.Show("home.html", "Home", v)
@@ -136,8 +158,8 @@ func (v *view) first(p *console.Page) {
 	v.HasEvent = p.API.Try("/v1/events", url.Values{"limit": {"1"}}, &events) == nil && len(events.Data) > 0
 }
 
-// reckon sums up the last 24 hours, and fills in the hours in which there was nothing.
-func reckon(rows []insight.Row, now time.Time) (figures, console.Bars) {
+// reckon sums up the span, and fills in the steps in which there was nothing.
+func reckon(rows []insight.Row, now time.Time, of *span) (figures, console.Bars) {
 	var f figures
 	latest := ""
 	for i := range rows {
@@ -154,34 +176,79 @@ func reckon(rows []insight.Row, now time.Time) (figures, console.Bars) {
 		rate := float64(f.Succeeded) / float64(f.Attempts)
 		f.Rate = &rate
 	}
-	return f, deliverylog.Bars(rows, now)
+	return f, deliverylog.BarsOf("Attempts by the "+of.Unit+", the last "+of.Last, rows, now, of.step, of.steps)
 }
 
-// troubles returns the webhooks that failed most.
-func troubles(rows []insight.Row, hooks deliverylog.Webhooks, now time.Time) []trouble {
-	found := map[domain.WebhookID]*trouble{}
-	for i := range rows {
-		r := &rows[i]
-		t := found[r.WebhookID]
-		if t == nil {
-			t = &trouble{ID: r.WebhookID, Name: hooks.Of(r.WebhookID).Name(), Line: console.Line{Label: "Failed attempts an hour, the last 24 hours", Values: make([]float64, deliverylog.Hours)}}
-			found[r.WebhookID] = t
+// choose takes the span that the query names; 24 hours are shown when it names none.
+func (v *view) choose(p *console.Page) {
+	v.Spans = spans()
+	chosen := max(1, slices.IndexFunc(v.Spans, func(s span) bool { return s.Name == p.Query("range") }))
+	if p.Query("range") == v.Spans[0].Name {
+		chosen = 0
+	}
+	for i := range v.Spans {
+		v.Spans[i].Path, v.Spans[i].Current = "/console?range="+v.Spans[i].Name, i == chosen
+	}
+	v.Span = v.Spans[chosen]
+}
+
+// counted is of how many webhooks is counted what waits.
+const counted = 100
+
+// troubles finds the webhooks with which something is the matter, the worst first, and counts what waits.
+func (v *view) troubles(p *console.Page) {
+	var found, some []webhooks.Webhook
+	if v.NoTroubles = p.API.Try("/v1/webhooks", url.Values{"include": {"health"}, "troubled": {"true"}, "limit": {strconv.Itoa(counted)}}, &found); v.NoTroubles != nil {
+		return
+	}
+	v.Over = p.API.Last().Header.Get("Link") != ""
+	if p.API.Try("/v1/webhooks", url.Values{"include": {"health"}, "limit": {strconv.Itoa(counted)}}, &some) == nil {
+		total, _ := strconv.Atoi(p.API.Last().Header.Get("X-Total-Count"))
+		v.HasWebhook, v.Over = len(some) > 0, v.Over || total > len(some)
+	}
+	seen := make(map[domain.WebhookID]bool)
+	for i, w := range slices.Concat(found, some) {
+		if w.Health == nil || seen[w.ID] {
+			continue
 		}
-		t.Failed += r.Failed
-		t.Attempts += r.Attempts
-		if hour, ok := deliverylog.Hour(r, now); ok {
-			t.Line.Values[hour] += float64(r.Failed)
+		seen[w.ID] = true
+		v.Waiting += w.Health.Waiting + w.Health.Held + w.Health.Scheduled
+		if i < len(found) {
+			v.Troubles = append(v.Troubles, troubleOf(p, w))
 		}
 	}
-	var list []trouble
-	for _, t := range found {
-		if t.Failed > 0 {
-			t.Share = float64(t.Failed) / float64(max(1, t.Attempts))
-			list = append(list, *t)
+	slices.SortStableFunc(v.Troubles, func(a, b trouble) int {
+		return cmp.Or(weight(a.State)-weight(b.State), cmp.Compare(b.Hour.Failed, a.Hour.Failed))
+	})
+	v.Troubles = v.Troubles[:min(few, len(v.Troubles))]
+}
+
+// weight is the place of a state among those that need somebody.
+func weight(s receivers.State) int {
+	return slices.Index([]receivers.State{receivers.CircuitOpen, receivers.Failing, receivers.Degraded, receivers.Inactive}, s)
+}
+
+func troubleOf(p *console.Page, w webhooks.Webhook) trouble {
+	h := w.Health
+	t := trouble{
+		ID: w.ID, Name: cmp.Or(w.Description, deliverylog.Webhook{Webhook: w}.Name()), State: h.State, Word: words.State(h.State),
+		Hour: h.Windows["1h"], Waiting: h.Waiting + h.Held + h.Scheduled,
+	}
+	for _, a := range h.Answers {
+		if a.Class != domain.ClassOK {
+			t.Cause = words.Class(a.Class)
+			if a.StatusCode != 0 {
+				t.Cause = "answers " + strconv.Itoa(a.StatusCode)
+			}
+			break
 		}
 	}
-	slices.SortFunc(list, func(a, b trouble) int { return cmp.Or(cmp.Compare(b.Failed, a.Failed), cmp.Compare(a.ID, b.ID)) })
-	return list[:min(few, len(list))]
+	if h.State == receivers.Inactive {
+		t.Cause = words.Disabled(w.DisabledReason)
+	} else if p.May(domain.ScopeEventsWrite) && p.Has("/console/deliveries/send-again") {
+		t.Again = "/console/deliveries/send-again?" + url.Values{"webhookId": {string(w.ID)}}.Encode()
+	}
+	return t
 }
 
 // send publishes a sample event, as anybody can by POST /v1/events.

@@ -7,12 +7,10 @@ import (
 
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/consoletest"
-	"waybill.dev/services/api/internal/console/deliverylog"
 	"waybill.dev/services/api/internal/deliveries"
 	"waybill.dev/services/api/internal/insight"
 	"waybill.dev/services/api/internal/receivers"
 	"waybill.dev/services/api/internal/web"
-	"waybill.dev/services/api/internal/webhooks"
 )
 
 func TestTemplates(t *testing.T) {
@@ -28,12 +26,14 @@ func samples() map[string][]any {
 		{Start: web.Stamp(hour), Events: new(int64(120)), Attempts: 240, Succeeded: 200, Failed: 40, LatencyMs: &receivers.Latency{P50: 12, P95: 80.5, P99: 1400}, WebhookID: "wh_1"},
 		{Start: web.Stamp(hour.Add(-5 * time.Hour)), Attempts: 10, Succeeded: 10, WebhookID: "wh_2"},
 	}
-	f, bars := reckon(rows, now)
-	_, none := reckon(nil, now)
+	at := spans()[1]
+	f, bars := reckon(rows, now, &at)
+	_, none := reckon(nil, now, &at)
 	missing := &console.Problem{Status: http.StatusNotFound, Title: "Not found", NoOperation: true}
 	full := view{
-		Account: "default", Figures: f, Bars: bars, Troubles: troubles(rows, deliverylog.Webhooks{{Webhook: webhooks.Webhook{ID: "wh_1", URL: new("https://x.example/<script>\u202e")}}}, now),
-		Ends: 2, FirstEnd: web.Stamp(now),
+		Account: "default", Figures: f, Bars: bars, Spans: spans(), Span: at, Waiting: 7, Over: true,
+		Troubles: []trouble{{ID: "wh_1", Name: "https://x.example/<script>\u202e", State: "failing", Word: "failing", Cause: "answers 404", Hour: receivers.Window{Attempts: 7, Failed: 7}, Waiting: 3, Again: "/console/deliveries/send-again?webhookId=wh_1"}, {ID: "wh_2", State: "inactive"}},
+		Ends:     2, FirstEnd: web.Stamp(now),
 		Failed:  []deliveries.Delivery{{ID: "dlv_1", EventID: "evt_1", EventType: "shipment.delivered", WebhookID: "wh_1", Status: "failed", Reason: new("scheduleExhausted"), UpdatedAt: web.Stamp(now)}},
 		MayMake: true, MayPublish: true, Types: []console.Option{{Value: "shipment.created", Label: "shipment.created"}}, Deliveries: true, NewWebhook: true, Events: true,
 	}
