@@ -53,7 +53,7 @@ func count(d, unit time.Duration, name string) string {
 func Since(at, now time.Time) string {
 	d := now.Sub(at)
 	far := d.Abs()
-	text := ""
+	var text string
 	switch {
 	case far >= 60*day:
 		return at.UTC().Format(time.DateOnly)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"text/tabwriter"
+	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/term"
@@ -66,10 +67,11 @@ func (s Style) Warn(text string) string { return s.wrap("33", text) }
 // Accent is for commands and addresses.
 func (s Style) Accent(text string) string { return s.wrap("36", text) }
 
-// Clean replaces control characters, so that text from elsewhere can't steer the terminal.
+// Clean replaces control characters and those that turn the direction of writing, so that text from elsewhere
+// steers neither the terminal nor the reader's eye.
 func Clean(text string) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 {
+		if unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) {
 			return '\uFFFD'
 		}
 		return r

@@ -76,6 +76,11 @@ func TestTables(t *testing.T) {
 			"TIME                  ACTION      ACTOR      RESOURCES       DONE\n2026-11-21T10:11:12Z  create-key  bootstrap  partners key_1  no\n", "",
 		},
 		{
+			"what would turn the eye", "keys list partners acme",
+			`{"data":[{"id":"key_1","key":"****1a2b3c4d","description":"exe.\u202egnp\u2066\u200b"}],"limit":1,"offset":0,"total":1}`,
+			"ID     KEY           EXPIRES  DESCRIPTION\nkey_1  ****1a2b3c4d  never    exe.\uFFFDgnp\uFFFD\uFFFD\n", "",
+		},
+		{
 			"what ends", "expiring",
 			`{"data":[{"kind":"receiverCertificate","expiresAt":"2026-11-23T09:12:00.000Z","webhookId":"w","url":"https://x.example/hooks","advice":"Renew it."},{"kind":"apiKey","expiresAt":"2026-11-24T09:12:00.000Z","bucketName":"b","consumerName":"c","keyId":"key_1","advice":"x"}],"more":false}`,
 			"ENDS                  KIND                  WEBHOOK  URL                      BUCKET  CONSUMER  KEY\n2026-11-23T09:12:00Z  receiver certificate  w        https://x.example/hooks  -       -         -\n2026-11-24T09:12:00Z  api key               -        -                        b       c         key_1\n", "",
