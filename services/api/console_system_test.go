@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,6 +22,13 @@ func TestConsoleSystemWithoutDatabase(t *testing.T) {
 	stranger := r.browser().signIn(r.secondAccount("elsewhere"))
 	stranger.get("/console/system").want(t, http.StatusNotFound, "")
 	b := r.browser().signIn(adminKey)
+	// A link is shown to whoever may follow it.
+	for _, path := range []string{"/console/system", "/console/routes"} {
+		link := `href="` + path + `"`
+		if theirs, ours := strings.Contains(stranger.get("/console").body, link), strings.Contains(b.get("/console").body, link); theirs || !ours {
+			t.Errorf("%s is shown to another account: %t, to the operator's: %t", path, theirs, ours)
+		}
+	}
 	b.get("/console/system").want(t, http.StatusOK, "").has(t, "Postgres", "0001_", "EVENTS")
 	if err := cluster.Kill(); err != nil {
 		t.Fatal(err)

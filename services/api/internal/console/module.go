@@ -38,6 +38,8 @@ type NavEntry struct {
 	Order int    // see the constants
 	// Key is the letter that goes there after g; empty: none.
 	Key string
+	// Operator: the page is about the process, and only admins of the operator's account may go there.
+	Operator bool
 }
 
 // Places in the navigation. Each hundred is a group of its own.

@@ -179,7 +179,12 @@ func (s Session) who() string {
 	return s.Principal.ID
 }
 
-// nav returns the navigation in its groups. The line with the longest path that the page is
+// Operates reports whether the session is an admin's of the operator's account.
+func (p *Page) Operates() bool {
+	return p.May(domain.ScopeAdmin) && p.Account() == domain.DefaultAccount
+}
+
+// nav returns the navigation in its groups, without what the session may not go to. The line with the longest path that the page is
 // below is the current one.
 func (p *Page) nav() [][]navLine {
 	current := -1
@@ -196,6 +201,9 @@ func (p *Page) nav() [][]navLine {
 	for i, entry := range p.console.nav {
 		if i == 0 || entry.Order/groupOf != p.console.nav[i-1].Order/groupOf {
 			groups = append(groups, nil)
+		}
+		if entry.Operator && !p.Operates() {
+			continue
 		}
 		last := len(groups) - 1
 		groups[last] = append(groups[last], navLine{entry, i == current})

@@ -76,8 +76,8 @@ func Module(o Options) console.Module {
 	return console.Module{
 		Name: "system", Templates: templates,
 		Nav: []console.NavEntry{
-			{Label: "Routes", Path: routesPath, Icon: "routes", Order: console.OrderRoutes, Key: "r"},
-			{Label: "System", Path: systemPath, Icon: "system", Order: console.OrderSystem, Key: "y"},
+			{Label: "Routes", Path: routesPath, Icon: "routes", Order: console.OrderRoutes, Key: "r", Operator: true},
+			{Label: "System", Path: systemPath, Icon: "system", Order: console.OrderSystem, Key: "y", Operator: true},
 		},
 		Routes: []console.Route{
 			{Method: http.MethodGet, Path: systemPath, Handle: o.showSystem},
@@ -147,7 +147,7 @@ func (o *Options) showSystem(p *console.Page) error {
 	if v.Changes, err = changes(p); err != nil {
 		// With the database down, what is known is shown to those who were let in a minute ago.
 		failed, ok := errors.AsType[*console.Problem](err)
-		if !ok || failed.Status != http.StatusServiceUnavailable || !p.May(domain.ScopeAdmin) || p.Account() != domain.DefaultAccount {
+		if !ok || failed.Status != http.StatusServiceUnavailable || !p.Operates() {
 			return err
 		}
 		v.NoDatabase = true
