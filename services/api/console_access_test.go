@@ -54,7 +54,7 @@ func TestConsoleAccess(t *testing.T) {
 		b.get(buckets+"/shops").want(t, http.StatusOK, "").has(t, "of partners", "team=web", "No consumers yet")
 
 		at := buckets + "/shops/consumers/acme"
-		b.post(buckets+"/shops/new-consumer", "name", "acme", "metadata", "{").want(t, http.StatusBadRequest, "").has(t, "is not JSON")
+		b.post(buckets+"/shops/new-consumer", "name", "acme", "metadata", "{").want(t, http.StatusBadRequest, "").has(t, "must be JSON")
 		form := url.Values{"name": {"acme"}, "scopes": {"buckets:read", "events:read"}, "metadata": {`{"a":1}`}, "withKey": {"true"}, "ends": {"24h"}}
 		made := b.do(http.MethodPost, buckets+"/shops/new-consumer", form).want(t, http.StatusOK, "").has(t, "Copy the key now", "ends ")
 		first := made.key(t)

@@ -12,9 +12,8 @@
 //	var files embed.FS
 //
 //	func Module() console.Module {
-//		templates, _ := fs.Sub(files, "templates")
 //		return console.Module{
-//			Name: "webhooks", Templates: templates,
+//			Name: "webhooks", Templates: files,
 //			Routes: []console.Route{
 //				{Method: http.MethodGet, Path: "/console/webhooks", Handle: list},
 //				{Method: http.MethodPost, Path: "/console/webhooks/{webhookId}/delete", Handle: remove},

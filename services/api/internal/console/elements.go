@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Form is a form with what was typed into it, and what is wrong with that.
@@ -43,6 +45,32 @@ func (f *Form) fault(pointer string) string {
 	return ""
 }
 
+// Refuse says what is wrong with a field, before the API is asked.
+func (f *Form) Refuse(name, detail string) {
+	f.Problem = &Problem{
+		Title: "Invalid input", Status: http.StatusBadRequest, Code: "INVALID_INPUT", Detail: "The form has a fault.",
+		Faults: []Fault{{Pointer: "/" + name, Detail: detail}},
+	}
+}
+
+// JSON returns the JSON that was typed into a field. Only JSON can be put into the API's body at all, so the
+// API can't say that something else is none.
+func (f *Form) JSON(name string) (text jsontext.Value, ok bool) {
+	text = jsontext.Value(strings.TrimSpace(f.Values.Get(name)))
+	if ok = text.IsValid(); !ok {
+		f.Refuse(name, "must be JSON without duplicate names")
+	}
+	return text, ok
+}
+
+// Again is what comes of showing a form again that failed with err: who may change and not read sees err alone.
+func Again(shown, err error) error {
+	if shown == nil {
+		return nil
+	}
+	return err
+}
+
 // Rest returns the faults that none of the fields is at.
 func (f *Form) Rest(pointers ...string) []Fault {
 	if f == nil || f.Problem == nil {
@@ -70,6 +98,15 @@ type Field struct {
 
 // Option is what a field may be set to.
 type Option struct{ Value, Label string }
+
+// Choices are values to choose from, named as they are, after one that stands for none of them.
+func Choices[S ~string](none string, values ...S) []Option {
+	list := []Option{{Value: "", Label: none}}
+	for _, value := range values {
+		list = append(list, Option{Value: string(value), Label: string(value)})
+	}
+	return list
+}
 
 // newField returns the field of a form whose value the API has at a JSON pointer: its name in
 // the form is the pointer without the first slash.

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"unicode/utf16"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -55,6 +56,26 @@ func Pretty(raw any) string {
 		return Visible(string(text))
 	}
 	return Visible(string(value))
+}
+
+// Editable is JSON as a form has it: indented, and with what would steer the reader's eye as JSON escapes it, which means the
+// same when it is sent.
+func Editable(body string) string {
+	value := jsontext.Value(body).Clone()
+	if value.Format(jsontext.PreserveRawStrings(true), jsontext.WithIndent("  "), jsontext.SpaceAfterColon(true), jsontext.AllowDuplicateNames(true)) == nil {
+		body = string(value)
+	}
+	var b strings.Builder
+	for _, r := range body {
+		if shown := string(r); Visible(shown) == shown {
+			b.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.Encode([]rune{r}) {
+			fmt.Fprintf(&b, `\u%04x`, unit)
+		}
+	}
+	return b.String()
 }
 
 // Number groups the digits of a whole number by a narrow space.

@@ -9,7 +9,7 @@ import (
 // Module is a group of pages: its templates and what answers.
 type Module struct {
 	Name string // of the package, for messages
-	// Templates has the pages' templates, *.html, in its root. A name that begins with _ is a
+	// Templates has the pages' templates, templates/*.html. A name that begins with _ is a
 	// part that all pages of the module may use.
 	Templates fs.FS
 	Routes    []Route

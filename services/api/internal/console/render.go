@@ -58,7 +58,11 @@ func (t *templates) module(m *Module) (pages, error) {
 	if m.Templates == nil {
 		return t.own, nil
 	}
-	return t.pages(m.Templates)
+	files, err := fs.Sub(m.Templates, "templates")
+	if err != nil {
+		return nil, fmt.Errorf("read templates: %w", err)
+	}
+	return t.pages(files)
 }
 
 func (t *templates) pages(files fs.FS) (pages, error) {

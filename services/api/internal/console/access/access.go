@@ -4,7 +4,6 @@ package access
 
 import (
 	"embed"
-	"io/fs"
 	"net/url"
 	"strconv"
 
@@ -31,10 +30,9 @@ const (
 
 // Module returns the pages.
 func Module() console.Module {
-	templates, _ := fs.Sub(files, "templates") // the name is a constant
 	show, act := console.Shown, console.Acted
 	return console.Module{
-		Name: "access", Templates: templates,
+		Name: "access", Templates: files,
 		Nav: []console.NavEntry{{Label: "Access", Path: root, Icon: "access", Order: console.OrderAccess, Key: "a"}},
 		Routes: []console.Route{
 			show(root, listBuckets),
@@ -117,6 +115,18 @@ func tabs(current string) []console.Tab {
 		list[i].Current = list[i].Path == current
 	}
 	return list
+}
+
+// writable reads the page's thing into a value. ok is false when there is no form of it: it can't be read, or the
+// page says which scope that needs.
+func writable(p *console.Page, l place, into any) (ok bool, err error) {
+	if err := p.API.Get(l.api(p), nil, into); err != nil {
+		return false, err
+	}
+	if !p.May(domain.ScopeBucketsWrite) {
+		return false, needs(p, l.Path(), domain.ScopeBucketsWrite)
+	}
+	return true, nil
 }
 
 // mayChange reports whether the session's key may change a consumer: that needs buckets:write, and

@@ -6,7 +6,6 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"waybill.dev/services/api/internal/buckets"
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/consumers"
 	"waybill.dev/services/api/internal/keys"
@@ -100,12 +99,8 @@ func newConsumerForm(p *console.Page, l place, values url.Values) consumerForm {
 
 func newConsumer(p *console.Page) error {
 	l := at(p)
-	var b buckets.Bucket
-	if err := p.API.Get(l.api(p), nil, &b); err != nil {
+	if ok, err := writable(p, l, nil); !ok {
 		return err
-	}
-	if !p.May(domain.ScopeBucketsWrite) {
-		return needs(p, at(p).Path(), domain.ScopeBucketsWrite)
 	}
 	p.CLI("consumers create " + l.Bucket + " NAME --scope events:read,events:write --with-api-key")
 	return p.Show("consumer-form.html", "New consumer", newConsumerForm(p, l, url.Values{"withKey": {"true"}}))
@@ -128,19 +123,11 @@ func readConsumer(f *consumerForm) (body consumerBody, ok bool) {
 	if body.Scopes == nil {
 		body.Scopes = []string{}
 	}
-	text := jsontext.Value(values.Get("metadata"))
-	if len(text) == 0 {
-		text = jsontext.Value("{}")
+	if body.Metadata = jsontext.Value("{}"); values.Get("metadata") == "" {
+		return body, true
 	}
-	if !text.IsValid() {
-		f.Form.Problem = &console.Problem{
-			Title: "Invalid input", Status: http.StatusBadRequest, Code: "INVALID_INPUT", Detail: "The form has a fault.",
-			Faults: []console.Fault{{Pointer: "/metadata", Detail: "is not JSON"}},
-		}
-		return body, false
-	}
-	body.Metadata = text
-	return body, true
+	body.Metadata, ok = f.Form.JSON("metadata")
+	return body, ok
 }
 
 func createConsumer(p *console.Page) error {
@@ -174,11 +161,8 @@ func createConsumer(p *console.Page) error {
 func editConsumer(p *console.Page) error {
 	l := at(p)
 	var c consumers.Consumer
-	if err := p.API.Get(l.api(p), nil, &c); err != nil {
+	if ok, err := writable(p, l, &c); !ok {
 		return err
-	}
-	if !p.May(domain.ScopeBucketsWrite) {
-		return needs(p, at(p).Path(), domain.ScopeBucketsWrite)
 	}
 	p.CLI("consumers update " + l.Bucket + " " + l.Consumer + " --scope events:read")
 	values := url.Values{"description": {c.Description}, "tags": {writeTags(c.Tags)}, "scopes": texts(c.Scopes)}
@@ -240,12 +224,8 @@ type managerForm struct {
 
 func newManager(p *console.Page) error {
 	l := at(p)
-	var c consumers.Consumer
-	if err := p.API.Get(l.api(p), nil, &c); err != nil {
+	if ok, err := writable(p, l, nil); !ok {
 		return err
-	}
-	if !p.May(domain.ScopeBucketsWrite) {
-		return needs(p, at(p).Path(), domain.ScopeBucketsWrite)
 	}
 	p.CLI("managers create " + l.Bucket + " " + l.Consumer + " EMAIL --sub SUB")
 	return p.Show("manager-form.html", "Invite a manager", managerForm{l, console.NewForm(url.Values{})})

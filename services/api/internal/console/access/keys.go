@@ -6,7 +6,6 @@ import (
 	"strconv"
 
 	"waybill.dev/services/api/internal/console"
-	"waybill.dev/services/api/internal/consumers"
 	"waybill.dev/services/api/internal/keys"
 	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
@@ -38,12 +37,8 @@ const most = 100
 
 func newKey(p *console.Page) error {
 	l := at(p)
-	var c consumers.Consumer
-	if err := p.API.Get(l.api(p), nil, &c); err != nil {
+	if ok, err := writable(p, l, nil); !ok {
 		return err
-	}
-	if !p.May(domain.ScopeBucketsWrite) {
-		return needs(p, at(p).Path(), domain.ScopeBucketsWrite)
 	}
 	p.CLI("keys create " + l.Bucket + " " + l.Consumer + " --expires 720h")
 	return p.Show("key-form.html", "New key", keyForm{l, console.NewForm(url.Values{"count": {"1"}, "ends": {"2160h"}}), lives("Never")})
@@ -60,10 +55,7 @@ func createKey(p *console.Page) error {
 	count := 1
 	if text := values.Get("count"); text != "" {
 		if count, err = strconv.Atoi(text); err != nil || count < 1 || count > most {
-			f.Form.Problem = &console.Problem{
-				Title: "Invalid input", Status: http.StatusBadRequest, Code: "INVALID_INPUT", Detail: "The form has a fault.",
-				Faults: []console.Fault{{Pointer: "/count", Detail: "must be a number from 1 to " + number(most)}},
-			}
+			f.Form.Refuse("count", "must be a number from 1 to "+number(most))
 			return p.ShowInvalid("key-form.html", "New key", f, f.Form)
 		}
 	}
@@ -94,12 +86,8 @@ func createKey(p *console.Page) error {
 
 func newRoll(p *console.Page) error {
 	l := at(p)
-	var c consumers.Consumer
-	if err := p.API.Get(l.api(p), nil, &c); err != nil {
+	if ok, err := writable(p, l, nil); !ok {
 		return err
-	}
-	if !p.May(domain.ScopeBucketsWrite) {
-		return needs(p, at(p).Path(), domain.ScopeBucketsWrite)
 	}
 	p.CLI("keys roll " + l.Bucket + " " + l.Consumer + " --expires 24h")
 	return p.Show("roll.html", "Roll the keys", keyForm{l, console.NewForm(url.Values{"ends": {"24h"}}), lives("At once")})

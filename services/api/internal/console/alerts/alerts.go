@@ -4,7 +4,6 @@ package alerts
 
 import (
 	"embed"
-	"io/fs"
 	"net/http"
 	"net/url"
 	"slices"
@@ -30,9 +29,8 @@ const order = console.OrderProblems + 5
 
 // Module returns the page.
 func Module() console.Module {
-	templates, _ := fs.Sub(files, "templates") // the name is a constant
 	return console.Module{
-		Name: "alerts", Templates: templates,
+		Name: "alerts", Templates: files,
 		Routes: []console.Route{{Method: http.MethodGet, Path: root, Handle: list}},
 		Nav:    []console.NavEntry{{Label: "Alerts", Path: root, Icon: "problems", Order: order, Key: "l"}},
 	}
@@ -101,7 +99,7 @@ func list(p *console.Page) error {
 	if err := p.API.Get("/v1/events", query, &page); err != nil {
 		return err
 	}
-	v := view{Paging: p.Paging(page.NextCursor), Later: p.Query("cursor") != "", Type: kind, Types: typeOptions(), MayMake: p.May(domain.ScopeWebhooksWrite)}
+	v := view{Paging: p.Paging(page.NextCursor), Later: p.Query("cursor") != "", Type: kind, Types: console.Choices("all", domain.AlertTypes()...), MayMake: p.May(domain.ScopeWebhooksWrite)}
 	hooks, unknown := deliverylog.ReadWebhooks(p)
 	v.Known = unknown == nil
 	for _, hook := range hooks {
@@ -186,12 +184,4 @@ func newRow(a alert, hooks deliverylog.Webhooks, recovered map[string]string) ro
 		r.Receipts = append(r.Receipts, told{d, hooks.Of(d.WebhookID).Name()})
 	}
 	return r
-}
-
-func typeOptions() []console.Option {
-	list := []console.Option{{Value: "", Label: "all"}}
-	for _, t := range domain.AlertTypes() {
-		list = append(list, console.Option{Value: string(t), Label: string(t)})
-	}
-	return list
 }

@@ -26,7 +26,7 @@ func samples() map[string][]any {
 	a.Data.WebhookID, a.Data.Host, a.Data.Class, a.Data.SampleAnswer, a.Data.LeftOut = "w", hostile, hostile, hostile, 7
 	a.Deliveries = []deliveries.Delivery{{ID: "d", WebhookID: "w", Status: "delivered"}, {ID: "d", WebhookID: hostile, Status: "retrying"}}
 	hooks := deliverylog.Webhooks{{Webhook: webhooks.Webhook{ID: "w", URL: new(hostile), Events: domain.AlertTypes(), Active: true}}, {Webhook: webhooks.Webhook{ID: "v", URL: new(hostile)}}}
-	full := view{Known: true, MayMake: true, Types: typeOptions(), Paging: console.Paging{Older: root}, Receivers: hooks}
+	full := view{Known: true, MayMake: true, Types: console.Choices("all", domain.AlertTypes()...), Paging: console.Paging{Older: root}, Receivers: hooks}
 	recovered := map[string]string{}
 	for _, t := range slices.Backward(domain.AlertTypes()) {
 		a.Type = t
@@ -34,8 +34,8 @@ func samples() map[string][]any {
 	}
 	a.Type, a.Deliveries = domain.WebhookFailing, nil
 	full.Rows = append(full.Rows, newRow(a, nil, recovered))
-	alone := view{Known: true, Types: typeOptions(), Untold: untoldOf([]webhooks.Webhook{{ID: "w", URL: new(hostile), Health: &receivers.Health{State: receivers.CircuitOpen}}})}
-	return map[string][]any{"list.html": {view{Types: typeOptions()}, view{Later: true, Known: true}, full, alone}}
+	alone := view{Known: true, Types: console.Choices("all", domain.AlertTypes()...), Untold: untoldOf([]webhooks.Webhook{{ID: "w", URL: new(hostile), Health: &receivers.Health{State: receivers.CircuitOpen}}})}
+	return map[string][]any{"list.html": {view{Types: console.Choices("all", domain.AlertTypes()...)}, view{Later: true, Known: true}, full, alone}}
 }
 
 // Of what is wrong now it shows what would have been told: not what is no alert, nor what a person has switched off.

@@ -4,7 +4,6 @@ package audit
 
 import (
 	"embed"
-	"io/fs"
 	"net/http"
 	"net/url"
 	"slices"
@@ -27,9 +26,8 @@ const path = "/console/audit"
 
 // Module returns the page.
 func Module() console.Module {
-	templates, _ := fs.Sub(files, "templates") // the name is a constant
 	return console.Module{
-		Name: "audit", Templates: templates,
+		Name: "audit", Templates: files,
 		Nav:    []console.NavEntry{{Label: "Audit", Path: path, Icon: "audit", Order: console.OrderAudit, Key: "u"}},
 		Routes: []console.Route{{Method: http.MethodGet, Path: path, Handle: show}},
 	}

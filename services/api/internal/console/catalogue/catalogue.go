@@ -5,7 +5,6 @@ package catalogue
 import (
 	"embed"
 	"fmt"
-	"io/fs"
 	"net/http"
 	"net/url"
 	"time"
@@ -29,9 +28,8 @@ const root = "/console/catalogue"
 
 // Module returns the pages.
 func Module() console.Module {
-	templates, _ := fs.Sub(files, "templates") // the name is a constant
 	return console.Module{
-		Name: "catalogue", Templates: templates,
+		Name: "catalogue", Templates: files,
 		Routes: []console.Route{
 			{Method: http.MethodGet, Path: root, Handle: list},
 			{Method: http.MethodGet, Path: root + "/{eventType}", Handle: show},
@@ -198,16 +196,11 @@ func publish(p *console.Page) error {
 		return err
 	}
 	form := console.NewForm(given)
-	text := jsontext.Value(given.Get("event"))
-	if text.IsValid() {
+	text, ok := form.JSON("event")
+	if ok {
 		err = p.API.Send(http.MethodPost, "/v1/events", text, nil)
-	} else {
-		err = &console.Problem{
-			Status: http.StatusBadRequest, Title: "Invalid input", Detail: "This is not JSON.", RequestID: p.RequestID,
-			Faults: []console.Fault{{Pointer: "/event", Detail: "must be JSON"}},
-		}
 	}
-	if form.Failed(err) {
+	if !ok || form.Failed(err) {
 		v, err := newType(p)
 		if err != nil {
 			return err

@@ -3,7 +3,6 @@ package certificates
 
 import (
 	"embed"
-	"io/fs"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -25,10 +24,9 @@ const (
 
 // Module returns the pages.
 func Module() console.Module {
-	templates, _ := fs.Sub(files, "templates") // the name is a constant
 	show, act := console.Shown, console.Acted
 	return console.Module{
-		Name: "certificates", Templates: templates,
+		Name: "certificates", Templates: files,
 		Nav: []console.NavEntry{{Label: "Client certificates", Path: listPath, Icon: "access", Order: order}},
 		Routes: []console.Route{
 			show(listPath, list), act(listPath, create),
@@ -97,10 +95,7 @@ func create(p *console.Page) error {
 	body := map[string]string{"name": values.Get("name"), "certificate": values.Get("certificate")}
 	if err := p.API.Send(http.MethodPost, in(p), body, &made); form.Failed(err) {
 		values.Del("certificate") // it may have been a private key
-		if showList(p, form) == nil {
-			return nil
-		}
-		return err // who may change and not read sees the fault alone
+		return console.Again(showList(p, form), err)
 	} else if err != nil {
 		return err
 	}
@@ -143,10 +138,7 @@ func rename(p *console.Page) error {
 	form := console.NewForm(values)
 	id := p.Param("certificateId")
 	if err := p.API.Send(http.MethodPatch, in(p, id), map[string]string{"name": values.Get("name")}, nil); form.Failed(err) {
-		if page(p, form) == nil {
-			return nil
-		}
-		return err
+		return console.Again(page(p, form), err)
 	} else if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -22,9 +23,12 @@ import (
 // address that is not http, no character that turns the direction of writing.
 func Templates(t *testing.T, m console.Module, samples map[string][]any) {
 	t.Helper()
-	names, err := fs.Glob(m.Templates, "*.html")
+	names, err := fs.Glob(m.Templates, "templates/*.html")
 	if err != nil {
 		t.Fatal(err)
+	}
+	for i := range names {
+		names[i] = path.Base(names[i])
 	}
 	for _, name := range names {
 		if strings.HasPrefix(name, "_") {

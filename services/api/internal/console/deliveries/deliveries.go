@@ -4,7 +4,6 @@ package deliveries
 
 import (
 	"embed"
-	"io/fs"
 	"net/http"
 
 	"waybill.dev/services/api/internal/console"
@@ -28,9 +27,8 @@ const (
 
 // Module returns the pages.
 func Module() console.Module {
-	templates, _ := fs.Sub(files, "templates") // the name is a constant
 	return console.Module{
-		Name: "deliveries", Templates: templates,
+		Name: "deliveries", Templates: files,
 		Routes: []console.Route{
 			{Method: http.MethodGet, Path: listPath, Handle: list},
 			{Method: http.MethodGet, Path: onePath, Handle: show},

@@ -57,7 +57,7 @@ func list(p *console.Page) error {
 	v := listView{
 		Form: form, Filtered: len(query) > 0, MayRetry: p.May(domain.ScopeEventsWrite),
 		Jobs: p.Has(jobPath), Find: p.Has(findPath), Here: p.Request.URL.RequestURI(),
-		Types: typeOptions(), Classes: classOptions(), Reasons: reasonOptions(),
+		Types: console.Choices("any", domain.WebhookTypes()...), Classes: classOptions(), Reasons: reasonOptions(),
 		Tests: []console.Option{{Value: "", Label: "any"}, {Value: "true", Label: "tests only"}, {Value: "false", Label: "without tests"}},
 	}
 	v.Tabs, v.Quick = statusTabs(query), spans(query, p.Now())
@@ -139,14 +139,6 @@ func spans(query url.Values, now time.Time) []console.Tab {
 		to := without(query, "since", "until")
 		to.Set("since", s.since.Format(time.RFC3339))
 		list = append(list, console.Tab{Label: s.label, Path: listPath + "?" + to.Encode(), Current: query.Get("since") == to.Get("since") && !query.Has("until")})
-	}
-	return list
-}
-
-func typeOptions() []console.Option {
-	list := []console.Option{{Value: "", Label: "any"}}
-	for _, t := range domain.WebhookTypes() {
-		list = append(list, console.Option{Value: string(t), Label: string(t)})
 	}
 	return list
 }

@@ -63,7 +63,7 @@ func samples() map[string][]any {
 		"list.html": {
 			listView{Form: console.NewForm(nil), Empty: empty(nil)}, listView{Form: wrong, Empty: empty(wrong.Values), Filtered: true},
 			listView{
-				Form: form, Filtered: true, More: true, Rows: rows, MayRetry: true, Jobs: true, Find: true, Again: againPath, Webhooks: deliverylog.Webhooks{}.Options(hostile), Types: typeOptions(), Classes: classOptions(),
+				Form: form, Filtered: true, More: true, Rows: rows, MayRetry: true, Jobs: true, Find: true, Again: againPath, Webhooks: deliverylog.Webhooks{}.Options(hostile), Types: console.Choices("any", "a"), Classes: classOptions(),
 				Reasons: reasonOptions(), Tabs: statusTabs(query), Quick: spans(query, time.Date(2026, 11, 18, 15, 0, 0, 0, time.UTC)), Paging: console.Paging{Newer: "?a", Older: "?b"}, Here: "/console/deliveries?a=" + hostile,
 			},
 		},

@@ -25,6 +25,14 @@ type Event struct {
 	Data       jsontext.Value   `json:"data"`
 }
 
+// Accepted is the answer to who publishes.
+type Accepted struct {
+	Events []struct {
+		ID        string `json:"id"`
+		Duplicate bool   `json:"duplicate"`
+	} `json:"events"`
+}
+
 // Shipment is the id of the event's shipment.
 func (e Event) Shipment() string {
 	var data struct {

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"embed"
 	"fmt"
-	"io/fs"
 	"strconv"
 	"strings"
 	"time"
@@ -36,10 +35,9 @@ const (
 
 // Module returns the pages.
 func Module() console.Module {
-	templates, _ := fs.Sub(files, "templates") // the name is a constant
 	show, act := console.Shown, console.Acted
 	return console.Module{
-		Name: "deployments", Templates: templates,
+		Name: "deployments", Templates: files,
 		Nav: []console.NavEntry{{Label: "Deployments", Path: listPath, Icon: "deployments", Order: console.OrderDeployments, Key: "o"}},
 		Routes: []console.Route{
 			show(listPath, list),

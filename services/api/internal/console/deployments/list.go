@@ -47,7 +47,7 @@ type listView struct {
 func list(p *console.Page) error {
 	query := p.Pick("project", "branchName", "environmentType")
 	v := listView{
-		Form: console.NewForm(query), Types: types(), May: p.May(domain.ScopeGatewayWrite), HasProject: p.Has(projectsPath),
+		Form: console.NewForm(query), Types: console.Choices("any", domain.Production, domain.Preview, domain.Development), May: p.May(domain.ScopeGatewayWrite), HasProject: p.Has(projectsPath),
 		Filtered: query.Has("branchName") || query.Has("environmentType"),
 	}
 	names, total, problem := projects(p)
@@ -157,14 +157,6 @@ func options(names []string, chosen string) []console.Option {
 	}
 	if !known {
 		list = append(list, console.Option{Value: chosen, Label: console.Visible(cmp.Or(chosen, "–"))})
-	}
-	return list
-}
-
-func types() []console.Option {
-	list := []console.Option{{Value: "", Label: "any"}}
-	for _, t := range []domain.EnvironmentType{domain.Production, domain.Preview, domain.Development} {
-		list = append(list, console.Option{Value: string(t), Label: string(t)})
 	}
 	return list
 }

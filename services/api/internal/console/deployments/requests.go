@@ -50,9 +50,9 @@ func listRequests(p *console.Page) error {
 	query, form := p.Filters(filters()...)
 	v := requestsView{
 		head: headOf(p, d, "requests"), Form: form, Filtered: len(query) > 0, Clear: d.Path("requests"),
-		Methods:    choices("any", "GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"),
-		Statuses:   choices("any", "2xx", "3xx", "4xx", "5xx"),
-		Severities: choices("any", "error", "warn", "info", "debug"),
+		Methods:    console.Choices("any", "GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"),
+		Statuses:   console.Choices("any", "2xx", "3xx", "4xx", "5xx"),
+		Severities: console.Choices("any", "error", "warn", "info", "debug"),
 		More:       query.Has("startTime") || query.Has("endTime") || query.Has("routePath"),
 	}
 	query.Set("limit", perPage)
@@ -66,14 +66,6 @@ func listRequests(p *console.Page) error {
 	}
 	v.Requests, v.NotKept, v.Paging = answer.Data, answer.NotKept, p.Paging(answer.Pagination.Cursor)
 	return p.Show("requests.html", "Requests of "+title(d), v)
-}
-
-func choices(none string, values ...string) []console.Option {
-	list := []console.Option{{Value: "", Label: none}}
-	for _, value := range values {
-		list = append(list, console.Option{Value: value, Label: value})
-	}
-	return list
 }
 
 type requestView struct {

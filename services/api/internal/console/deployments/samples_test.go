@@ -40,7 +40,7 @@ func samples() map[string][]any {
 	lacks := &console.Problem{Status: 403, Scope: "gateway:read"}
 	typed := console.NewForm(url.Values{"project": {hostile}, "projectName": {hostile}, "search": {hostile}})
 	wrong := console.NewForm(url.Values{"projectName": {hostile}})
-	wrong.Problem = missing()
+	wrong.Refuse("archive", "none")
 	names := options([]string{"shop", "parcels"}, "")
 	some := []console.Fact{{Name: "Host", Value: hostile}}
 	one := traffic.Detail{Request: traffic.Request[[]traffic.Entry]{RequestID: hostile, Timestamp: at, Method: "GET", Path: "/" + hostile, RoutePath: hostile, StatusCode: 502, DurationMs: 12.5, Consumer: hostile, Severity: "error"}}
@@ -60,7 +60,7 @@ func samples() map[string][]any {
 	return map[string][]any{
 		"list.html": {
 			listView{Form: console.NewForm(url.Values{})},
-			listView{Form: typed, Projects: names, Types: types(), May: true, Groups: []group{
+			listView{Form: typed, Projects: names, Types: console.Choices("any", "a"), May: true, Groups: []group{
 				{hostile, []deployment{full, own, {deployments.Deployment{Name: "n", State: "ERRORED"}}}, 12, nil, "/x"}, {hostile, nil, 0, lacks, "/x"}, {hostile, nil, 0, nil, "/x"},
 			}, Paging: console.Paging{Newer: "?a", Older: "?b"}},
 			listView{Form: typed, One: true, Filtered: true, Groups: []group{{Project: hostile}}, May: true},

@@ -61,7 +61,7 @@ func upload(p *console.Page) error {
 	case err != nil:
 		return err
 	case len(archive) == 0:
-		form.Problem = missing()
+		form.Refuse("archive", "Choose a .zip or .tar.gz of the folder.")
 	default:
 		kind := "application/zip"
 		if bytes.HasPrefix(archive, []byte{0x1f, 0x8b}) {
@@ -78,13 +78,6 @@ func upload(p *console.Page) error {
 		}
 	}
 	return p.ShowInvalid("upload.html", "Upload a build", newUpload(p, form), form)
-}
-
-func missing() *console.Problem {
-	return &console.Problem{
-		Status: http.StatusBadRequest, Title: "Invalid input", Code: "INVALID_INPUT", Detail: "There is no archive.",
-		Faults: []console.Fault{{Pointer: "/archive", Detail: "Choose a .zip or .tar.gz of the folder."}},
-	}
 }
 
 func fault413(detail string) *console.Problem {

@@ -4,7 +4,6 @@ package domains
 
 import (
 	"embed"
-	"io/fs"
 	"net/http"
 	"net/url"
 	"slices"
@@ -26,10 +25,9 @@ const (
 
 // Module returns the pages.
 func Module() console.Module {
-	templates, _ := fs.Sub(files, "templates") // the name is a constant
 	show, act := console.Shown, console.Acted
 	return console.Module{
-		Name: "domains", Templates: templates,
+		Name: "domains", Templates: files,
 		Nav: []console.NavEntry{{Label: "Custom domains", Path: listPath, Icon: "environments", Order: order}},
 		Routes: []console.Route{
 			show(listPath, list), act(listPath, create),
@@ -127,10 +125,7 @@ func send(p *console.Page, method, path, done string, names ...string) error {
 	values.Del("privateKey") // it is shown to nobody, whatever comes of it
 	form := console.NewForm(values)
 	if err := p.API.Send(method, path, body, nil); form.Failed(err) {
-		if showList(p, form) == nil {
-			return nil
-		}
-		return err // who may change and not read sees the fault alone
+		return console.Again(showList(p, form), err)
 	} else if err != nil {
 		return err
 	}

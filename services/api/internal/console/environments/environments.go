@@ -4,7 +4,6 @@ package environments
 
 import (
 	"embed"
-	"io/fs"
 	"net/url"
 	"strconv"
 
@@ -31,10 +30,9 @@ const (
 
 // Module returns the pages.
 func Module() console.Module {
-	templates, _ := fs.Sub(files, "templates") // the name is a constant
 	show, act := console.Shown, console.Acted
 	return console.Module{
-		Name: "environments", Templates: templates,
+		Name: "environments", Templates: files,
 		Nav: []console.NavEntry{{Label: "Environments", Path: listPath, Icon: "environments", Order: console.OrderEnvironments, Key: "n"}},
 		Routes: []console.Route{
 			show(listPath, list),

@@ -4,7 +4,6 @@ package events
 
 import (
 	"embed"
-	"io/fs"
 	"maps"
 	"net/http"
 	"net/url"
@@ -34,9 +33,8 @@ const (
 
 // Module returns the pages.
 func Module() console.Module {
-	templates, _ := fs.Sub(files, "templates") // the name is a constant
 	return console.Module{
-		Name: "events", Templates: templates,
+		Name: "events", Templates: files,
 		Routes: []console.Route{
 			{Method: http.MethodGet, Path: listPath, Handle: list},
 			{Method: http.MethodGet, Path: onePath, Handle: show},
@@ -101,7 +99,7 @@ func list(p *console.Page) error {
 	query, form := p.Filters(filters()...)
 	v := listView{
 		Form: form, Filtered: len(query) > 0, Shipment: query.Get("shipmentId"),
-		MayPublish: p.May(domain.ScopeEventsWrite), Find: p.Has(findPath), Types: typeOptions("any"),
+		MayPublish: p.May(domain.ScopeEventsWrite), Find: p.Has(findPath), Types: console.Choices("any", domain.WebhookTypes()...),
 		Sources: []console.Option{{Value: "", Label: "any"}, {Value: "rest", Label: "HTTP"}, {Value: "nats", Label: "bus"}, {Value: "waybill", Label: "alerts"}},
 	}
 	call := url.Values{"limit": {pageSize}}
@@ -191,21 +189,6 @@ func empty(query url.Values) console.State {
 		return console.State{Icon: "filter", Title: "No event matches", Text: "Nothing that is kept fits this filter. What is older than the retention is no longer kept.", Link: listPath, LinkLabel: "Clear the filter"}
 	}
 	return console.State{Icon: "events", Title: "No events yet", Text: "Whoever knows what happens to shipments publishes it, over HTTP or on the bus.", Command: "waybill trigger shipment.delivered"}
-}
-
-func typeOptions(none string) []console.Option {
-	var list []console.Option
-	if none != "" {
-		list = append(list, console.Option{Value: "", Label: none})
-	}
-	types := domain.EventTypes()
-	if none != "" { // it is a filter, not a form
-		types = domain.WebhookTypes()
-	}
-	for _, t := range types {
-		list = append(list, console.Option{Value: string(t), Label: string(t)})
-	}
-	return list
 }
 
 func cli(query url.Values) string {

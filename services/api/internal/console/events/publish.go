@@ -1,15 +1,14 @@
 package events
 
 import (
-	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
-	"unicode/utf16"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/console/deliverylog"
 	"waybill.dev/services/api/internal/sample"
 	"waybill.dev/shared/domain"
 )
@@ -30,34 +29,14 @@ func compose(p *console.Page) error {
 	if from := p.Query("from"); from != "" {
 		var e event
 		if p.API.Try(console.Path("v1", "events", from), nil, &e) == nil {
-			values = url.Values{"type": {string(e.Type)}, "data": {indented(e.Data)}}
+			values = url.Values{"type": {string(e.Type)}, "data": {console.Editable(string(e.Data))}}
 		}
 	}
 	return p.Show("publish.html", "Publish an event", newPublishView(console.NewForm(values)))
 }
 
-// indented makes data readable. Characters that steer the eye are written as JSON escapes: they
-// can be seen, and mean the same when it is sent.
-func indented(data jsontext.Value) string {
-	text := data.Clone()
-	if text.Indent() != nil {
-		return console.Visible(string(data))
-	}
-	var b strings.Builder
-	for _, r := range string(text) {
-		if shown := console.Visible(string(r)); shown == string(r) {
-			b.WriteRune(r)
-			continue
-		}
-		for _, unit := range utf16.Encode([]rune{r}) {
-			fmt.Fprintf(&b, `\u%04x`, unit)
-		}
-	}
-	return b.String()
-}
-
 func newPublishView(form *console.Form) publishView {
-	v := publishView{Form: form, Types: typeOptions("")}
+	v := publishView{Form: form, Types: console.Choices("", domain.EventTypes()...)[1:]}
 	for _, t := range domain.EventTypes() {
 		v.Tabs = append(v.Tabs, console.Tab{Label: string(t), Path: publishPath + "?" + url.Values{"type": {string(t)}}.Encode(), Current: form.Values.Get("type") == string(t)})
 	}
@@ -71,18 +50,11 @@ func publish(p *console.Page) error {
 		return err
 	}
 	form := console.NewForm(values)
-	data := jsontext.Value(strings.TrimSpace(values.Get("data")))
-	if !data.IsValid() {
-		// Only JSON can be put into the API's body at all, so it can't say this itself.
-		form.Problem = &console.Problem{Title: "Invalid", Status: http.StatusBadRequest, Code: "INVALID_INPUT", Detail: "The data are not JSON.", Faults: []console.Fault{{Pointer: "/data", Detail: "must be JSON without duplicate names"}}}
+	data, ok := form.JSON("data")
+	if !ok {
 		return p.ShowInvalid("publish.html", "Publish an event", newPublishView(form), form)
 	}
-	var accepted struct {
-		Events []struct {
-			ID        string `json:"id"`
-			Duplicate bool   `json:"duplicate"`
-		} `json:"events"`
-	}
+	var accepted deliverylog.Accepted
 	err = p.API.Send(http.MethodPost, "/v1/events", struct {
 		ID   string         `json:"id,omitzero"`
 		Type string         `json:"type"`

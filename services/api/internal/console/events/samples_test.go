@@ -12,6 +12,7 @@ import (
 	"waybill.dev/services/api/internal/console/deliverylog"
 	"waybill.dev/services/api/internal/deliveries"
 	"waybill.dev/services/api/internal/webhooks"
+	"waybill.dev/shared/domain"
 )
 
 func TestTemplates(t *testing.T) {
@@ -30,7 +31,7 @@ func samples() map[string][]any {
 		{ID: "d2", EventID: "evt_2", WebhookID: "w1", EventType: hostile, Status: "delivered", StatusCode: 200, AttemptCount: 1, CreatedAt: &later.ReceivedAt, UpdatedAt: &later.ReceivedAt},
 		{ID: "d1", EventID: "evt_1", WebhookID: "w1", EventType: "shipment.created", Status: "retrying", Class: "timeout", NextAttemptAt: &next, AttemptCount: 2, CreatedAt: &e.ReceivedAt, UpdatedAt: &next},
 	}
-	wrong := &console.Form{Values: url.Values{"data": {indented(jsontext.Value(`{"a":"<script>\u202e"}`))}}, Problem: &console.Problem{Status: http.StatusBadRequest, Title: "Invalid", Faults: []console.Fault{{Pointer: "/data/shipmentId", Detail: hostile}, {Detail: hostile}}}}
+	wrong := &console.Form{Values: url.Values{"data": {console.Editable(`{"a":"<script>\u202e"}`)}}, Problem: &console.Problem{Status: http.StatusBadRequest, Title: "Invalid", Faults: []console.Fault{{Pointer: "/data/shipmentId", Detail: hostile}, {Detail: hostile}}}}
 	rows := []row{{e, counts(sent), false}, {later, nil, true}}
 
 	one := eventView{Event: e, Size: 1234, Body: `{"id":"` + hostile + `"}`, Cut: true, Matched: 2, Counts: counts(sent), MayRetry: true, MayPublish: true, More: 3, Again: againPath, Log: "/console/deliveries", Here: "/console/events/evt_1"}
@@ -43,7 +44,7 @@ func samples() map[string][]any {
 	return map[string][]any{
 		"list.html": {
 			listView{Form: console.NewForm(nil), Empty: empty(nil)}, listView{Form: wrong, Empty: empty(url.Values{"type": {"x"}})},
-			listView{Form: console.NewForm(url.Values{"shipmentId": {hostile}}), Shipment: hostile, Rows: rows, Known: true, Filtered: true, Find: true, MayPublish: true, Types: typeOptions("any"), Paging: console.Paging{Older: "?a"}},
+			listView{Form: console.NewForm(url.Values{"shipmentId": {hostile}}), Shipment: hostile, Rows: rows, Known: true, Filtered: true, Find: true, MayPublish: true, Types: console.Choices("any", domain.WebhookTypes()...), Paging: console.Paging{Older: "?a"}},
 		},
 		"event.html":    {eventView{Unseen: forbidden}, one},
 		"shipment.html": {shipmentView{ID: "x"}, shipmentView{ID: "x", Events: []event{e}, Unread: forbidden}, line},

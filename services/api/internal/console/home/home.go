@@ -5,7 +5,6 @@ package home
 import (
 	"cmp"
 	"embed"
-	"io/fs"
 	"net/http"
 	"net/url"
 	"slices"
@@ -33,9 +32,8 @@ var files embed.FS
 
 // Module returns the pages.
 func Module() console.Module {
-	templates, _ := fs.Sub(files, "templates") // the name is a constant
 	return console.Module{
-		Name: "home", Templates: templates,
+		Name: "home", Templates: files,
 		Routes: []console.Route{
 			{Method: http.MethodGet, Path: "/console", Handle: show},
 			{Method: http.MethodGet, Path: "/console/find", Static: true, Handle: find},
@@ -110,11 +108,8 @@ const few = 5
 
 func show(p *console.Page) error {
 	v := view{
-		Account: p.Account(), MayPublish: p.May(domain.ScopeEventsWrite), MayMake: p.May(domain.ScopeWebhooksWrite),
+		Types: console.Choices("", domain.EventTypes()...)[1:], Account: p.Account(), MayPublish: p.May(domain.ScopeEventsWrite), MayMake: p.May(domain.ScopeWebhooksWrite),
 		Deliveries: p.Has("/console/deliveries"), Events: p.Has("/console/events"), NewWebhook: p.Has("/console/webhooks/new"),
-	}
-	for _, t := range domain.EventTypes() {
-		v.Types = append(v.Types, console.Option{Value: string(t), Label: string(t)})
 	}
 	v.choose(p)
 	var rows insight.Statistics
@@ -262,11 +257,7 @@ func send(p *console.Page) error {
 		kind = domain.ShipmentDelivered
 	}
 	now := p.Now().UTC()
-	var accepted struct {
-		Events []struct {
-			ID string `json:"id"`
-		} `json:"events"`
-	}
+	var accepted deliverylog.Accepted
 	err = p.API.Send(http.MethodPost, "/v1/events", struct {
 		Type      domain.EventType `json:"type"`
 		Timestamp string           `json:"timestamp"`

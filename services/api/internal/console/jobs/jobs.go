@@ -5,7 +5,6 @@ package jobs
 import (
 	"cmp"
 	"embed"
-	"io/fs"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -34,9 +33,8 @@ const (
 
 // Module returns the pages.
 func Module() console.Module {
-	templates, _ := fs.Sub(files, "templates") // the name is a constant
 	return console.Module{
-		Name: "jobs", Templates: templates,
+		Name: "jobs", Templates: files,
 		Routes: []console.Route{
 			{Method: http.MethodGet, Path: listPath, Handle: list},
 			{Method: http.MethodGet, Path: onePath, Handle: show},

@@ -183,10 +183,7 @@ func setPlan(p *console.Page) error {
 	}
 	l, name, form := at(p), p.Param("consumerName"), console.NewForm(values)
 	if err := p.API.Send(http.MethodPut, l.api(p, "consumers", name, "subscription"), map[string]string{"planKey": values.Get("planKey")}, nil); form.Failed(err) {
-		if consumer(p, form) == nil {
-			return nil
-		}
-		return err // who may change and not read sees the fault alone
+		return console.Again(consumer(p, form), err)
 	} else if err != nil {
 		return err
 	}

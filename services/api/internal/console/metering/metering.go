@@ -4,9 +4,6 @@ package metering
 
 import (
 	"embed"
-	"encoding/json"
-	"io/fs"
-	"net/http"
 	"net/url"
 	"strconv"
 
@@ -36,10 +33,9 @@ const (
 
 // Module returns the pages.
 func Module() console.Module {
-	templates, _ := fs.Sub(files, "templates") // the name is a constant
 	show, act := console.Shown, console.Acted
 	return console.Module{
-		Name: "metering", Templates: templates,
+		Name: "metering", Templates: files,
 		Nav: []console.NavEntry{{Label: "Metering", Path: listPath, Icon: "metering", Order: order}},
 		Routes: []console.Route{
 			show(listPath, listBuckets),
@@ -111,19 +107,6 @@ func listBuckets(p *console.Page) error {
 	}
 	p.CLI("buckets list")
 	return p.Show("buckets.html", "Metering", bucketsView{answer.Data, p.Offsets(answer.Offset, len(answer.Data), answer.Total), p.Has("/console/access")})
-}
-
-// document reads JSON that was typed; a fault of it is the form's.
-func document(values url.Values, form *console.Form) (json.RawMessage, bool) {
-	text := json.RawMessage(values.Get("document"))
-	if json.Valid(text) {
-		return text, true
-	}
-	form.Problem = &console.Problem{
-		Title: "Invalid input", Status: http.StatusBadRequest, Code: "INVALID_INPUT", Detail: "The form has a fault.",
-		Faults: []console.Fault{{Pointer: "/document", Detail: "must be JSON"}},
-	}
-	return nil, false
 }
 
 // may reports whether the session's key may change what metering has.

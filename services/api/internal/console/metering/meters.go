@@ -76,10 +76,7 @@ func createMeter(p *console.Page) error {
 		body["groupBy"] = map[string]string{"deployment": "$.deployment", "route": "$.route", "method": "$.method", "status": "$.status"}
 	}
 	if err := p.API.Send(http.MethodPost, l.api(p, "meters"), body, nil); form.Failed(err) {
-		if meters(p, form, nil) == nil {
-			return nil
-		}
-		return err // who may change and not read sees the fault alone
+		return console.Again(meters(p, form, nil), err)
 	} else if err != nil {
 		return err
 	}
@@ -97,10 +94,7 @@ func createFeature(p *console.Page) error {
 		body["meterSlug"] = slug
 	}
 	if err := p.API.Send(http.MethodPost, l.api(p, "features"), body, nil); form.Failed(err) {
-		if meters(p, nil, form) == nil {
-			return nil
-		}
-		return err
+		return console.Again(meters(p, nil, form), err)
 	} else if err != nil {
 		return err
 	}

@@ -79,16 +79,13 @@ func createPlan(p *console.Page) error {
 		return err
 	}
 	l, form := at(p), console.NewForm(values)
-	text, ok := document(values, form)
+	text, ok := form.JSON("document")
 	if !ok {
 		return plans(p, form)
 	}
 	var made plan
 	if err := p.API.Send(http.MethodPost, l.api(p, "plans"), text, &made); form.Failed(err) {
-		if plans(p, form) == nil {
-			return nil
-		}
-		return err // who may change and not read sees the fault alone
+		return console.Again(plans(p, form), err)
 	} else if err != nil {
 		return err
 	}
@@ -157,15 +154,12 @@ func updatePlan(p *console.Page) error {
 		return err
 	}
 	l, id, form := at(p), p.Param("planId"), console.NewForm(values)
-	text, ok := document(values, form)
+	text, ok := form.JSON("document")
 	if !ok {
 		return onePlan(p, form)
 	}
 	if err := p.API.Send(http.MethodPut, l.api(p, "plans", id), text, nil); form.Failed(err) {
-		if onePlan(p, form) == nil {
-			return nil
-		}
-		return err
+		return console.Again(onePlan(p, form), err)
 	} else if err != nil {
 		return err
 	}

@@ -5,7 +5,6 @@ package playground
 import (
 	"cmp"
 	"embed"
-	"io/fs"
 	"maps"
 	"net/http"
 	"net/url"
@@ -24,9 +23,8 @@ const path = "/console/mcp"
 
 // Module returns the page.
 func Module() console.Module {
-	templates, _ := fs.Sub(files, "templates") // the name is a constant
 	return console.Module{
-		Name: "playground", Templates: templates,
+		Name: "playground", Templates: files,
 		Nav: []console.NavEntry{{Label: "MCP", Path: path, Icon: "mcp", Order: console.OrderMCP, Key: "m"}},
 		Routes: []console.Route{
 			{Method: http.MethodGet, Path: path, Static: true, Handle: show},

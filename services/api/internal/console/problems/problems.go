@@ -5,7 +5,6 @@ package problems
 import (
 	"cmp"
 	"embed"
-	"io/fs"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -31,9 +30,8 @@ const (
 
 // Module returns the page.
 func Module() console.Module {
-	templates, _ := fs.Sub(files, "templates") // the name is a constant
 	return console.Module{
-		Name: "problems", Templates: templates,
+		Name: "problems", Templates: files,
 		Routes: []console.Route{{Method: http.MethodGet, Path: path, Handle: show}},
 		Nav:    []console.NavEntry{{Label: "Problems", Path: path, Icon: "problems", Order: console.OrderProblems, Key: "p"}},
 	}

@@ -4,18 +4,12 @@ package rejected
 
 import (
 	"embed"
-	"fmt"
-	"io/fs"
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
-	"unicode"
-	"unicode/utf16"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/console/deliverylog"
 	"waybill.dev/services/api/internal/rejected"
 	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
@@ -28,9 +22,8 @@ const root = "/console/rejected"
 
 // Module returns the pages.
 func Module() console.Module {
-	templates, _ := fs.Sub(files, "templates") // the name is a constant
 	return console.Module{
-		Name: "rejected", Templates: templates,
+		Name: "rejected", Templates: files,
 		Routes: []console.Route{
 			{Method: http.MethodGet, Path: root, Handle: list},
 			{Method: http.MethodGet, Path: root + "/message", Handle: show},
@@ -122,7 +115,7 @@ func show(p *console.Page) error {
 	}
 	v.Form = console.NewForm(url.Values{})
 	if m := v.Message; m != nil && m.BodyEncoding == "text" {
-		v.Form.Values.Set("event", editable(m.Body))
+		v.Form.Values.Set("event", console.Editable(m.Body))
 	}
 	return p.Show("message.html", "A rejected message", v)
 }
@@ -132,50 +125,18 @@ func newMessage(p *console.Page) (*messageView, error) {
 	return &messageView{Message: m, MaySend: p.May(domain.ScopeEventsWrite), Action: p.Request.URL.RequestURI()}, err
 }
 
-// editable is a body as it stands in a form: indented, and with characters that can't be seen, or
-// that turn the direction of writing, as JSON escapes them.
-func editable(body string) string {
-	value := jsontext.Value(body).Clone()
-	if value.Format(jsontext.PreserveRawStrings(true), jsontext.AllowDuplicateNames(true), jsontext.WithIndent("  "), jsontext.SpaceAfterColon(true)) == nil {
-		body = string(value)
-	}
-	var b strings.Builder
-	for _, r := range body {
-		switch {
-		case r == '\n' || r == '\t':
-			b.WriteRune(r)
-		case unicode.IsControl(r), unicode.Is(unicode.Cf, r), unicode.Is(unicode.Bidi_Control, r), r == '\u2028', r == '\u2029':
-			for _, unit := range utf16.Encode([]rune{r}) {
-				fmt.Fprintf(&b, `\u%04x`, unit)
-			}
-		default:
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
-}
-
 func publish(p *console.Page) error {
 	given, err := p.Form()
 	if err != nil {
 		return err
 	}
 	form := console.NewForm(given)
-	text := jsontext.Value(given.Get("event"))
-	var accepted struct {
-		Events []struct {
-			ID string `json:"id"`
-		} `json:"events"`
-	}
-	if text.IsValid() {
+	var accepted deliverylog.Accepted
+	text, ok := form.JSON("event")
+	if ok {
 		err = p.API.Send(http.MethodPost, "/v1/events", text, &accepted)
-	} else {
-		err = &console.Problem{
-			Status: http.StatusBadRequest, Title: "Invalid input", Detail: "This is not JSON yet.", RequestID: p.RequestID,
-			Faults: []console.Fault{{Pointer: "/event", Detail: "must be JSON"}},
-		}
 	}
-	if form.Failed(err) {
+	if !ok || form.Failed(err) {
 		v, err := newMessage(p)
 		if err != nil {
 			return err

@@ -4,7 +4,6 @@ package settings
 
 import (
 	"embed"
-	"io/fs"
 	"net/http"
 	"time"
 
@@ -19,9 +18,8 @@ var files embed.FS
 
 // Module returns the pages.
 func Module() console.Module {
-	templates, _ := fs.Sub(files, "templates") // the name is a constant
 	return console.Module{
-		Name: "settings", Templates: templates,
+		Name: "settings", Templates: files,
 		Routes: []console.Route{
 			{Method: http.MethodGet, Path: "/console/settings", Handle: show},
 			{Method: http.MethodPost, Path: "/console/settings/sessions/end", Static: true, Handle: endOthers},

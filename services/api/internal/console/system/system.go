@@ -8,7 +8,6 @@ import (
 	"context"
 	"embed"
 	"errors"
-	"io/fs"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -72,9 +71,8 @@ const (
 
 // Module returns the pages.
 func Module(o Options) console.Module {
-	templates, _ := fs.Sub(files, "templates") // the name is a constant
 	return console.Module{
-		Name: "system", Templates: templates,
+		Name: "system", Templates: files,
 		Nav: []console.NavEntry{
 			{Label: "Routes", Path: routesPath, Icon: "routes", Order: console.OrderRoutes, Key: "r", Operator: true},
 			{Label: "System", Path: systemPath, Icon: "system", Order: console.OrderSystem, Key: "y", Operator: true},

@@ -5,7 +5,6 @@ package tunnels
 import (
 	"embed"
 	"encoding/json"
-	"io/fs"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -27,10 +26,9 @@ const (
 
 // Module returns the pages.
 func Module() console.Module {
-	templates, _ := fs.Sub(files, "templates") // the name is a constant
 	show, act := console.Shown, console.Acted
 	return console.Module{
-		Name: "tunnels", Templates: templates,
+		Name: "tunnels", Templates: files,
 		Nav: []console.NavEntry{{Label: "Tunnels", Path: listPath, Icon: "environments", Order: order}},
 		Routes: []console.Route{
 			show(listPath, list), act(listPath, create),
@@ -93,10 +91,7 @@ func create(p *console.Page) error {
 	var made tunnel
 	body := map[string]string{"name": values.Get("name")}
 	if err := p.API.Send(http.MethodPost, in(p), body, &made); form.Failed(err) {
-		if showList(p, form) == nil {
-			return nil
-		}
-		return err // who may change and not read sees the fault alone
+		return console.Again(showList(p, form), err)
 	} else if err != nil {
 		return err
 	}
@@ -148,21 +143,14 @@ func configure(p *console.Page) error {
 		return err
 	}
 	form := console.NewForm(values)
-	document := json.RawMessage(values.Get("document"))
-	if !json.Valid(document) {
-		form.Problem = &console.Problem{
-			Title: "Invalid input", Status: http.StatusBadRequest, Code: "INVALID_INPUT", Detail: "The form has a fault.",
-			Faults: []console.Fault{{Pointer: "/document", Detail: "must be JSON"}},
-		}
+	document, ok := form.JSON("document")
+	if !ok {
 		return page(p, form)
 	}
 	id := p.Param("tunnelId")
 	var o tunnels.Operation
 	if err := p.API.Send(http.MethodPut, in(p, id, "services-configuration"), document, &o); form.Failed(err) {
-		if page(p, form) == nil {
-			return nil
-		}
-		return err
+		return console.Again(page(p, form), err)
 	} else if err != nil {
 		return err
 	}

@@ -125,7 +125,7 @@ func showDeliveries(p *console.Page) error {
 	filter := p.Pick("status", "eventType", "since", "until")
 	v := deliveriesView{
 		head: h, Form: console.NewForm(filter), Filtered: len(filter) > 0,
-		Statuses: options("Any status", "pending", "delivered", "retrying", "failed", "held"), Types: options("Any type", names[domain.EventType, string](domain.WebhookTypes())...),
+		Statuses: console.Choices("Any status", "pending", "delivered", "retrying", "failed", "held"), Types: console.Choices("Any type", domain.WebhookTypes()...),
 		OneEvent: p.Has("/console/events/{eventId}"), OneDelive: p.Has("/console/deliveries/{deliveryId}"),
 	}
 	if p.Has("/console/deliveries") {
@@ -142,13 +142,4 @@ func showDeliveries(p *console.Page) error {
 	}
 	p.CLI(strings.TrimSpace("deliveries list --webhook " + string(h.Webhook.ID)))
 	return p.Show("deliveries.html", h.title("deliveries"), v)
-}
-
-// options are values to choose from, after one that stands for all.
-func options(all string, values ...string) []console.Option {
-	list := []console.Option{{Value: "", Label: all}}
-	for _, value := range values {
-		list = append(list, console.Option{Value: value, Label: value})
-	}
-	return list
 }

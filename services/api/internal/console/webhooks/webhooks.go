@@ -6,7 +6,6 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/http"
 	"net/url"
 	"strings"
@@ -34,9 +33,8 @@ const (
 
 // Module returns the pages.
 func Module() console.Module {
-	templates, _ := fs.Sub(files, "templates") // the name is a constant
 	return console.Module{
-		Name: "webhooks", Templates: templates,
+		Name: "webhooks", Templates: files,
 		Routes: []console.Route{
 			{Method: http.MethodGet, Path: root, Handle: list},
 			{Method: http.MethodGet, Path: root + "/new", Static: true, Handle: showNew},
