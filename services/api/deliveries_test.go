@@ -179,6 +179,31 @@ func TestTestEvent(t *testing.T) {
 	})
 }
 
+// Data of one's own are sent byte for byte, and must be those of an event.
+func TestTestWithOwnData(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, r *rig) {
+		test := "/v1/webhooks/" + r.register(plainWebhook).text("id") + "/test"
+		const own = `{"shipmentId":"shp_1",  "weightKg":12.50,"mine":[1e2]}`
+		id := domain.DeliveryID(r.do(http.MethodPost, test, `{"type":"shipment.created","data":`+own+`}`).want(202).text("deliveryId"))
+		eventually(t, "the test is due", func() bool {
+			task := r.due()[id]
+			return task != nil && strings.Contains(string(task.Body), `"data":`+own)
+		})
+		for data, says := range map[string]string{
+			`{}`: "/data/shipmentId", `{"shipmentId":7}`: "/data/shipmentId", `[]`: "/data", `{"shipmentId":"x","note":"` + strings.Repeat("x", 1<<19) + `"}`: "TOO_LARGE",
+		} {
+			a := r.do(http.MethodPost, test, `{"data":`+data+`}`)
+			if (a.status != http.StatusBadRequest && a.status != http.StatusRequestEntityTooLarge) || !strings.Contains(string(a.body), says) {
+				t.Errorf("%.40s is answered with %d %.200s", data, a.status, a.body)
+			}
+		}
+		if got := r.deliveries("?status=pending").Data; len(got) != 1 {
+			t.Errorf("%d are listed as pending", len(got))
+		}
+	})
+}
+
 func TestRetryAndReplay(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, r *rig) {

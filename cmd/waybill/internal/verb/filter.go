@@ -34,6 +34,25 @@ func filterTest() Verb {
 	}
 }
 
+// withData puts the data of a file into the body of a test.
+func withData(r *Request, in *Input) error {
+	file, given := in.Given("data")
+	if !given {
+		return nil
+	}
+	text, err := in.Read(file)
+	if err != nil {
+		return err
+	}
+	if !json.Valid(text) {
+		return MisuseError{errors.New("the data are not valid JSON")}
+	}
+	if r.Body == nil {
+		r.Body = []byte("{}")
+	}
+	return put(r, "data", json.RawMessage(text))
+}
+
 // withFilter puts the filter of a file into the body.
 func withFilter(r *Request, in *Input) error {
 	file, given := in.Given("filter")

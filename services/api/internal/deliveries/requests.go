@@ -2,6 +2,7 @@ package deliveries
 
 import (
 	"net/http"
+	"slices"
 	"time"
 
 	"waybill.dev/services/api/internal/accept"
@@ -19,6 +20,7 @@ type Tested struct {
 func (h *handlers) test(c *web.Call) error {
 	id, f := web.ID(c, domain.ParseWebhookID), c.OptionalForm()
 	t, given := web.ReadChoice(f, "type", domain.EventTypes())
+	own, hasOwn := f.Object("data")
 	if err := c.Check(); err != nil {
 		return err
 	}
@@ -33,7 +35,16 @@ func (h *handlers) test(c *web.Call) error {
 		t = sampleType(w.Events)
 	}
 	now := time.Now().UTC().Truncate(time.Millisecond)
-	event, err := accept.NewEvent(c.Principal.Account, envelope.Event{Type: t, Data: sample.Data(t, now)}, now)
+	data := sample.Data(t, now)
+	if hasOwn {
+		// They are what anybody may publish.
+		tested, faults := envelope.Decode(slices.Concat([]byte(`{"type":"`+string(t)+`","data":`), own, []byte("}")))
+		if len(faults) > 0 {
+			return accept.Refuse(faults)
+		}
+		data = tested.Data
+	}
+	event, err := accept.NewEvent(c.Principal.Account, envelope.Event{Type: t, Data: data}, now)
 	if err != nil {
 		return err
 	}

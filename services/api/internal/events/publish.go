@@ -2,7 +2,6 @@ package events
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -16,7 +15,6 @@ import (
 	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/envelope"
-	"waybill.dev/shared/problem"
 	"waybill.dev/shared/store/pipeline"
 )
 
@@ -31,7 +29,7 @@ func (h *handlers) publish(c *web.Call) error {
 	}
 	if len(faults) > 0 {
 		h.rejected.Add(float64(max(len(published), 1)))
-		return refuse(faults)
+		return accept.Refuse(faults)
 	}
 	if err := c.ChargeBatch(len(published)); err != nil {
 		return err
@@ -64,20 +62,6 @@ func (h *handlers) publish(c *web.Call) error {
 		return c.Send(receipt.Replay.Status, receipt.Replay.Body)
 	}
 	return c.Send(answer(receipt.Events))
-}
-
-func refuse(faults envelope.Faults) error {
-	p := problem.Invalid()
-	if errors.Is(faults, envelope.ErrTooLarge) {
-		p = problem.New(problem.TooLarge, fmt.Sprintf("An event may have at most %d bytes.", envelope.MaxEventSize))
-	} else if len(faults) > 1 {
-		p.Detail = "The request has " + strconv.Itoa(len(faults)) + " faults; see errors."
-	}
-	p.Faults = make([]problem.Fault, len(faults))
-	for i, f := range faults {
-		p.Faults[i] = problem.Fault{Pointer: f.Pointer, Detail: f.Detail}
-	}
-	return p
 }
 
 // answer is the answer to a publisher. Ids need no escaping in JSON.

@@ -12,9 +12,9 @@ import (
 // lastEvents is on how many events a filter is tried.
 const lastEvents = 100
 
-// filterOf is what the text of the form stands for. What is no JSON is sent as a text: the API says
+// given is what the text of the form stands for. What is no JSON is sent as a text: the API says
 // what is wrong with it.
-func filterOf(text string) any {
+func given(text string) any {
 	switch value := jsontext.Value(text); {
 	case text == "":
 		return nil
@@ -26,7 +26,7 @@ func filterOf(text string) any {
 
 // try shows the settings with what the filter of the form does. Nothing is saved.
 func try(p *console.Page, v settingsView, text string) error {
-	body := map[string]any{"filter": filterOf(text), "lastEvents": lastEvents}
+	body := map[string]any{"filter": given(text), "lastEvents": lastEvents}
 	var done webhooks.Trial
 	err := p.API.Send(http.MethodPost, console.Path("v1", "webhooks", p.Param("webhookId"), "filter", "test"), body, &done)
 	if v.Form.Failed(err) {

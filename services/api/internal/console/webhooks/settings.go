@@ -156,7 +156,7 @@ func typed(types []string, text string) any {
 	case is("array"):
 		return numbers(text)
 	case is("object"):
-		return filterOf(text)
+		return given(text)
 	case is("string"):
 		return text
 	}

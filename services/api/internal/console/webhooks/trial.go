@@ -3,6 +3,8 @@ package webhooks
 import (
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/deliverylog"
@@ -13,6 +15,7 @@ import (
 type testView struct {
 	head
 
+	Form      *console.Form
 	Types     []console.Option
 	Delivery  *deliveries.Detail // that is watched
 	None      *console.Problem
@@ -25,22 +28,35 @@ type testView struct {
 func maySend(p *console.Page) bool { return p.May(domain.ScopeEventsWrite) }
 
 func showTest(p *console.Page) error {
-	h, err := read(p, "test")
+	v, err := readTest(p, url.Values{})
 	if err != nil {
 		return err
 	}
-	v := testView{head: h, OneDelive: p.Has("/console/deliveries/{deliveryId}")}
-	// Any type can be sent; those that the webhook is registered for come first.
-	v.Types = append(v.Types, typeOptions(h.Webhook.Events)...)
+	h := v.head
 	if id := p.Query("delivery"); id != "" {
 		var d deliveries.Detail
 		if v.None = p.API.Try(console.Path("v1", "deliveries", id), nil, &d); v.None == nil && d.Test && d.WebhookID == h.Webhook.ID {
 			v.Delivery, v.Waits = &d, d.Status == domain.StatusPending || d.Status == domain.StatusRetrying
 		}
 	}
+	return p.Show("test.html", h.title("test"), v)
+}
+
+// readTest reads what the page of tests shows besides a test, with what was typed.
+func readTest(p *console.Page, typed url.Values) (testView, error) {
+	h, err := read(p, "test")
+	if err != nil {
+		return testView{}, err
+	}
+	v := testView{head: h, Form: console.NewForm(typed), OneDelive: p.Has("/console/deliveries/{deliveryId}")}
+	// Any type can be sent; those that the webhook is registered for come first.
+	v.Types = typeOptions(h.Webhook.Events)
+	if chosen := slices.IndexFunc(v.Types, func(o console.Option) bool { return o.Value == typed.Get("type") }); chosen > 0 {
+		v.Types[0], v.Types[chosen] = v.Types[chosen], v.Types[0]
+	}
 	v.Recent, v.NoRecent = recentTests(p, h.Webhook.ID)
 	p.CLI("webhooks test " + string(h.Webhook.ID))
-	return p.Show("test.html", h.title("test"), v)
+	return v, nil
 }
 
 func typeOptions(first []domain.EventType) []console.Option {
@@ -71,12 +87,24 @@ func sendTest(p *console.Page) error {
 		return err
 	}
 	id := p.Param("webhookId")
-	body := map[string]string{}
+	body := map[string]any{}
 	if t := form.Get("type"); t != "" {
 		body["type"] = t
 	}
+	if data := strings.TrimSpace(form.Get("/data")); data != "" {
+		body["data"] = given(data)
+	}
 	var made deliveries.Tested
-	if err := p.API.Send(http.MethodPost, console.Path("v1", "webhooks", id, "test"), body, &made); err != nil {
+	err = p.API.Send(http.MethodPost, console.Path("v1", "webhooks", id, "test"), body, &made)
+	if faulty := console.NewForm(form); body["data"] != nil && faulty.Failed(err) {
+		v, err := readTest(p, form)
+		if err != nil {
+			return err
+		}
+		v.Form = faulty
+		return p.ShowInvalid("test.html", v.title("test"), v, v.Form)
+	}
+	if err != nil {
 		return err
 	}
 	return p.Redirect(at(id, "test") + "?" + url.Values{"delivery": {string(made.DeliveryID)}}.Encode())
