@@ -227,8 +227,8 @@ func TestConsoleReplayAndTest(t *testing.T) {
 		t.Errorf("there is no job: %s", jobs.body)
 	}
 	b.get(at+"/replay?range=&since=nonsense").want(t, http.StatusBadRequest, "").has(t, "field-fault")
-	b.post(at+"/test", "type", "shipment.delivered", "/data", `{"note":"<mine>"}`).want(t, http.StatusBadRequest, "").has(t, "shipmentId", "&lt;mine&gt;")
-	own := b.post(at+"/test", "type", "shipment.delivered", "/data", `{"shipmentId":"shp_own"}`)
+	b.post(at+"/test", "type", "shipment.delivered", "data", `{"note":"<mine>"}`).want(t, http.StatusBadRequest, "").has(t, "shipmentId", "&lt;mine&gt;")
+	own := b.post(at+"/test", "type", "shipment.delivered", "data", `{"shipmentId":"shp_own"}`)
 	b.get(own.header.Get("Location")).want(t, http.StatusOK, "").has(t, "This test")
 	sent := b.post(at+"/test", "type", "shipment.delivered")
 	if sent.status != http.StatusSeeOther || !strings.HasPrefix(sent.header.Get("Location"), at+"/test?delivery=") {

@@ -232,6 +232,7 @@ func TestVerbsAskTheAPI(t *testing.T) {
 		{"webhooks filter-test " + webhook, "POST", "/v1/webhooks/" + webhook + "/filter/test", `{}`},
 		{"webhooks rotate " + webhook, "POST", "/v1/webhooks/" + webhook + "/rotate-secret", ""},
 		{"webhooks rotate " + webhook + " --overlap 1h", "POST", "/v1/webhooks/" + webhook + "/rotate-secret", `{"overlapSeconds":3600}`},
+		{"webhooks test " + webhook + " --file -", "POST", "/v1/webhooks/" + webhook + "/test", `{"data":{"from":"stdin"}}`},
 		{"webhooks test " + webhook + " --type shipment.created", "POST", "/v1/webhooks/" + webhook + "/test", `{"type":"shipment.created"}`},
 		{
 			"webhooks replay " + webhook + " --since 2026-01-01T00:00:00Z --status all", "POST", "/v1/webhooks/" + webhook + "/replay",

@@ -36,7 +36,7 @@ func filterTest() Verb {
 
 // withData puts the data of a file into the body of a test.
 func withData(r *Request, in *Input) error {
-	file, given := in.Given("data")
+	file, given := in.Given("file")
 	if !given {
 		return nil
 	}

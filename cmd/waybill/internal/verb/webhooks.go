@@ -135,14 +135,14 @@ func webhookActions() []Verb {
 		},
 		{
 			Name: "test", Short: "Send a sample event to a webhook",
-			Example: "  waybill webhooks test 0198e5c2-… --type shipment.delivered\n  waybill webhooks test 0198e5c2-… --data data.json",
+			Example: "  waybill webhooks test 0198e5c2-… --type shipment.delivered\n  waybill webhooks test 0198e5c2-… --file data.json",
 			Method:  http.MethodPost, Path: webhooksPath + "/{id}/test", Args: webhookArg(), Body: Optional,
 			Flags: []Flag{
 				{Name: "type", Usage: "event type; default the webhook's first", Choices: eventTypes()},
-				{Name: "data", Usage: "the data to send instead of a sample's, a `FILE` with JSON, or -", In: InVerb},
+				{Name: "file", Usage: "the data to send instead of a sample's, a `FILE` with JSON, or -", In: InVerb},
 			},
 			Adjust: withData,
-			Show: View{Columns: []Column{{Title: "DELIVERY", Member: "deliveryId"}}},
+			Show:   View{Columns: []Column{{Title: "DELIVERY", Member: "deliveryId"}}},
 		},
 		{
 			Name: "replay", Short: "Send the deliveries of a time range again",

@@ -91,7 +91,7 @@ func sendTest(p *console.Page) error {
 	if t := form.Get("type"); t != "" {
 		body["type"] = t
 	}
-	if data := strings.TrimSpace(form.Get("/data")); data != "" {
+	if data := strings.TrimSpace(form.Get("data")); data != "" {
 		body["data"] = given(data)
 	}
 	var made deliveries.Tested
