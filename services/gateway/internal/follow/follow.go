@@ -55,7 +55,7 @@ func (f Follower) Run(ctx context.Context) error {
 			return nil
 		}
 		if err != nil && !failing {
-			f.Logger.Error(f.Fails, "error", err)
+			f.Logger.Error(f.Fails, "error", err) //nolint:sloglint // the callers have constants
 		}
 		failing = err != nil
 		select {
