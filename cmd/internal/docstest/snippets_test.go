@@ -253,7 +253,7 @@ func callbacks(s scheme) (names, lines []string, want map[string]string) {
 	add("of another body", false, stamp, good, text+" ")
 	add("without a body", false, stamp, good, "")
 	add("of another second", false, strconv.FormatInt(now.Unix()-1, 10), good, text)
-	for name, at := range map[string]time.Time{"old": now.Add(-6 * time.Minute), "of the future": now.Add(6 * time.Minute)} {
+	for name, at := range map[string]time.Time{"old": now.Add(-6 * time.Minute), "of the future": now.Add(time.Hour)} {
 		add(name, false, strconv.FormatInt(at.Unix(), 10), sign(at, mine), text)
 	}
 	add("of another version", false, stamp, another+strings.TrimPrefix(good, v), text)
