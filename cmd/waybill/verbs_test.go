@@ -189,7 +189,7 @@ func TestListsShowWhatOneLooksFor(t *testing.T) {
 			t.Errorf("%s, which should say %q:\n%s", row.Status, want, told)
 		}
 	}
-	if told := must(t, i.dir, "deliveries", "explain", "--event", "evt_none", "--webhook", off.ID); !strings.HasPrefix(told, "noSuchEvent: ") || !strings.Contains(told, "What to do:\n  - ") {
+	if told := must(t, i.dir, "deliveries", "explain", "--event", "evt_none", "--webhook", off.ID); !strings.HasPrefix(told, "no such event: ") || !strings.Contains(told, "What to do:\n  - ") {
 		t.Errorf("of nothing:\n%s", told)
 	}
 	if code, _, stderr := i.as(t, made.APIKeys[0].Key, "", "deliveries", "explain", "d"); code != 0 {
