@@ -5,17 +5,13 @@ package alerts
 import (
 	"embed"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/deliverylog"
-	"waybill.dev/services/api/internal/console/words"
 	"waybill.dev/services/api/internal/deliveries"
-	"waybill.dev/services/api/internal/receivers"
 	"waybill.dev/services/api/internal/web"
-	"waybill.dev/services/api/internal/webhooks"
 	"waybill.dev/shared/domain"
 )
 
@@ -85,9 +81,7 @@ type view struct {
 	Types     []console.Option
 	Receivers deliverylog.Webhooks
 	Known     bool // who is told may be seen
-	// Untold is what is the matter now, and would have been told if somebody were registered.
-	Untold  []untold
-	MayMake bool
+	MayMake   bool
 }
 
 func list(p *console.Page) error {
@@ -108,9 +102,6 @@ func list(p *console.Page) error {
 		}
 	}
 	recovered := map[string]string{} // by webhook, as the newest come first
-	if v.Known && len(v.Receivers) == 0 {
-		v.Untold = readUntold(p)
-	}
 	for _, of := range page.Data {
 		var a alert
 		if err := p.API.Get(console.Path("v1", "events", of.ID), nil, &a); err != nil {
@@ -124,40 +115,6 @@ func list(p *console.Page) error {
 		p.CLI("events list --type " + kind)
 	}
 	return p.Show("list.html", "Alerts", v)
-}
-
-// untold is an alert that went to nobody, as nobody is registered for it.
-type untold struct {
-	Webhook deliverylog.Webhook
-	State   receivers.State
-	Type    domain.EventType
-}
-
-// Word is the state in words.
-func (u untold) Word() string { return words.State(u.State) }
-
-// readUntold finds the webhooks of which somebody would have been told.
-func readUntold(p *console.Page) []untold {
-	var troubled []webhooks.Webhook
-	query := url.Values{"include": {"health"}, "troubled": {"true"}, "limit": {strconv.Itoa(perPage)}}
-	if p.API.Try("/v1/webhooks", query, &troubled) != nil {
-		return nil // the page is about what was told
-	}
-	return untoldOf(troubled)
-}
-
-func untoldOf(troubled []webhooks.Webhook) []untold {
-	types := map[receivers.State]domain.EventType{
-		receivers.Failing: domain.WebhookFailing, receivers.CircuitOpen: domain.WebhookCircuitOpened, receivers.Inactive: domain.WebhookDisabled,
-	}
-	var list []untold
-	for _, w := range troubled {
-		// Who switched a webhook off knows it.
-		if kind := types[w.Health.State]; kind != "" && (kind != domain.WebhookDisabled || w.DisabledReason != nil && *w.DisabledReason != domain.DisabledManual) {
-			list = append(list, untold{deliverylog.Webhook{Webhook: w}, w.Health.State, kind})
-		}
-	}
-	return list
 }
 
 // newRow shows an alert, given the webhooks that recovered later and when.

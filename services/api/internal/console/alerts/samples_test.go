@@ -8,7 +8,6 @@ import (
 	"waybill.dev/services/api/internal/console/consoletest"
 	"waybill.dev/services/api/internal/console/deliverylog"
 	"waybill.dev/services/api/internal/deliveries"
-	"waybill.dev/services/api/internal/receivers"
 	"waybill.dev/services/api/internal/webhooks"
 	"waybill.dev/shared/domain"
 )
@@ -34,22 +33,5 @@ func samples() map[string][]any {
 	}
 	a.Type, a.Deliveries = domain.WebhookFailing, nil
 	full.Rows = append(full.Rows, newRow(a, nil, recovered))
-	alone := view{Known: true, Types: console.Choices("all", domain.AlertTypes()...), Untold: untoldOf([]webhooks.Webhook{{ID: "w", URL: new(hostile), Health: &receivers.Health{State: receivers.CircuitOpen}}})}
-	return map[string][]any{"list.html": {view{Types: console.Choices("all", domain.AlertTypes()...)}, view{Later: true, Known: true}, full, alone}}
-}
-
-// Of what is wrong now it shows what would have been told: not what is no alert, nor what a person has switched off.
-func TestUntold(t *testing.T) {
-	t.Parallel()
-	failing, manual := domain.DisabledFailing, domain.DisabledManual
-	of := func(id domain.WebhookID, state receivers.State, why *domain.DisabledReason) webhooks.Webhook {
-		return webhooks.Webhook{ID: id, DisabledReason: why, Health: &receivers.Health{State: state}}
-	}
-	var got []string
-	for _, u := range untoldOf([]webhooks.Webhook{of("a", receivers.Failing, nil), of("b", receivers.Degraded, nil), of("c", receivers.CircuitOpen, nil), of("d", receivers.Inactive, &manual), of("e", receivers.Inactive, &failing)}) {
-		got = append(got, string(u.Webhook.ID)+" "+string(u.Type))
-	}
-	if want := []string{"a waybill.webhook.failing", "c waybill.webhook.circuit_opened", "e waybill.webhook.disabled"}; !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
+	return map[string][]any{"list.html": {view{Types: console.Choices("all", domain.AlertTypes()...)}, view{Later: true, Known: true}, full}}
 }
