@@ -123,7 +123,7 @@ func TestRotateASecretByKeyboard(t *testing.T) {
 	b.press("g")
 	b.press("w")
 	b.at("Webhooks")
-	b.enter(receiver.URL)
+	b.enter(strings.TrimPrefix(receiver.URL, "http://"))
 	b.await(`location.pathname === "/console/webhooks/` + hook.ID + `"`)
 	b.enter("Secret", "Deliveries")
 	b.await(`location.pathname.endsWith("/secret")`)
