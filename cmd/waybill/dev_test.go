@@ -123,15 +123,7 @@ func TestDevKeepsKeysAndWebhooks(t *testing.T) {
 	dir := t.TempDir()
 	start := func() (*command, string) {
 		c := prepare(t, dir, nil, "waybill", "dev", "--data", "d", "--http", "127.0.0.1:0", "--ops", "127.0.0.1:0", "--nats", "127.0.0.1:0", "--receiver", "none")
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
-		eventually(t, func() error {
-			if !strings.Contains(c.out.String(), "Ctrl-C stops it.") {
-				return fmt.Errorf("no banner:\n%s", &c.err)
-			}
-			return nil
-		})
+		c.startDev(t)
 		return c, regexp.MustCompile(`API key +(\S+)`).FindStringSubmatch(c.out.String())[1]
 	}
 	first, key := start()
@@ -199,6 +191,19 @@ func TestDevSaysAllThatIsInUseAtOnce(t *testing.T) {
 		t.Fatalf("exit code %d, stdout %q, stderr\n%s", code, stdout, stderr)
 	}
 	c := prepare(t, dir, nil, "waybill", strings.Fields(says[4])...)
+	c.startDev(t)
+	c.stop(t, syscall.SIGTERM)
+
+	// A key on the command line is not told again.
+	code, _, stderr = waybill(t, t.TempDir(), "dev", "--http", addrs[0], "--ops", "127.0.0.1:0", "--nats=127.0.0.1:0", "--receiver", "none", "--admin-key=canary-"+strings.Repeat("x", 32))
+	if code != 1 || strings.Contains(stderr, "canary") || !strings.Contains(stderr, "With free addresses: the same command with --http 127.0.0.1:") {
+		t.Errorf("with a key: exit code %d, stderr\n%s", code, stderr)
+	}
+}
+
+// startDev starts waybill dev, and waits for its banner.
+func (c *command) startDev(t *testing.T) {
+	t.Helper()
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +213,6 @@ func TestDevSaysAllThatIsInUseAtOnce(t *testing.T) {
 		}
 		return nil
 	})
-	c.stop(t, syscall.SIGTERM)
 }
 
 func TestDevRefusesADirectoryInUse(t *testing.T) {

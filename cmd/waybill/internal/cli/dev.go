@@ -84,8 +84,14 @@ func (a *app) dev() *cobra.Command {
 	return cmd
 }
 
-// again returns the command that was given, with further flags.
+// again returns the command that was given, with further flags. A command with a secret is not repeated.
 func (a *app) again(flags []string) string {
+	for _, spec := range settings.Flags(settings.Dev) {
+		name := "--" + spec.Flag
+		if spec.Secret && slices.ContainsFunc(a.args, func(word string) bool { return word == name || strings.HasPrefix(word, name+"=") }) {
+			return "the same command with " + strings.Join(flags, " ")
+		}
+	}
 	words := []string{a.binary}
 	for _, word := range append(slices.Clone(a.args), flags...) {
 		words = append(words, quote(word))

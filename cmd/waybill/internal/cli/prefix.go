@@ -63,11 +63,12 @@ func (act *action) whole(ctx context.Context, c *client.Client, list *verb.Reque
 		return typed, nil
 	}
 	var ids []string
-	cut := false
-	for more := verb.Narrow(list, typed); more; {
+	var cut bool
+	verb.Narrow(list, typed)
+	for more := true; more; {
 		answer, err := act.send(ctx, c, list)
 		if err != nil {
-			return typed, nil //nolint:nilerr // who may not list gives whole ids
+			return typed, nil //nolint:nilerr // a key that may not list takes whole ids alone
 		}
 		page := verb.Members(answer, "id")
 		ids = append(ids, page...)

@@ -49,13 +49,13 @@ func (v Verb) Beginnings(in *Input) []Beginning {
 	return list
 }
 
-// Narrow has the request of a list ask only for things whose ids may begin with the text: a delivery's begins
-// with a time. It reports true.
-func Narrow(r *Request, text string) bool {
+// Narrow has the request of a list ask only for things whose ids may begin with the text: the id of a delivery begins
+// with a time.
+func Narrow(r *Request, text string) {
 	r.Query = url.Values{"limit": {strconv.Itoa(Most)}}
 	rest := deliveryID - len(text)
 	if r.Path != deliveriesPath || rest < 0 {
-		return true
+		return
 	}
 	if first, ok := domain.DeliveryID(text + strings.Repeat("0", rest)).ReceivedAt(); ok {
 		r.Query.Set("since", first.Format(stamp))
@@ -63,7 +63,6 @@ func Narrow(r *Request, text string) bool {
 	if last, ok := domain.DeliveryID(text + strings.Repeat("z", rest)).ReceivedAt(); ok {
 		r.Query.Set("until", last.Add(time.Millisecond).Format(stamp))
 	}
-	return true
 }
 
 // Further has the request ask for the page after the answer, which had so many things. more is false when there is
