@@ -58,7 +58,7 @@ func TestClients(t *testing.T) {
 		command(t, dir, "go", "tool", "oapi-codegen", "-generate", "types,client", "-package", "client", "-o", "oapi/client/client.go", "openapi.json")
 		command(t, dir, "go", "tool", "ogen", "-target", "ogen/client", "-package", "client", "openapi.json")
 		for _, client := range []string{"oapi", "ogen"} {
-			command(t, dir, "go", append([]string{"run", "./" + client}, arguments...)...)
+			command(t, dir, "go", append([]string{"run", "-tags=generated", "./" + client}, arguments...)...)
 		}
 	})
 	t.Run("TypeScript", func(t *testing.T) {

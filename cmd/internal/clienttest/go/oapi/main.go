@@ -1,3 +1,5 @@
+//go:build generated
+
 // Command oapi makes five calls with a client that oapi-codegen has generated.
 package main
 

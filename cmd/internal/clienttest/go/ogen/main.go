@@ -1,3 +1,5 @@
+//go:build generated
+
 // Command ogen makes five calls with a client that ogen has generated.
 package main
 
