@@ -22,6 +22,9 @@ const (
 	Idle        State = "idle" // no attempt within the longest window
 )
 
+// States returns all states, the worst first.
+func States() []State { return []State{CircuitOpen, Failing, Degraded, Inactive, Idle, Healthy} }
+
 // Troubled reports whether something is the matter.
 func (s State) Troubled() bool { return s != Healthy && s != Idle }
 
@@ -48,6 +51,9 @@ type Health struct {
 
 	last *domain.Answer // of a failed attempt
 }
+
+// Undelivered returns how many deliveries have not come to their end.
+func (h *Health) Undelivered() int { return h.Waiting + h.Held + h.Scheduled }
 
 // Circuit is that of a webhook.
 type Circuit struct {

@@ -177,9 +177,9 @@ func reckon(rows []insight.Row, now time.Time, of *span) (figures, console.Bars)
 // choose takes the span that the query names; 24 hours are shown when it names none.
 func (v *view) choose(p *console.Page) {
 	v.Spans = spans()
-	chosen := max(1, slices.IndexFunc(v.Spans, func(s span) bool { return s.Name == p.Query("range") }))
-	if p.Query("range") == v.Spans[0].Name {
-		chosen = 0
+	chosen := slices.IndexFunc(v.Spans, func(s span) bool { return s.Name == p.Query("range") })
+	if chosen < 0 {
+		chosen = 1
 	}
 	for i := range v.Spans {
 		v.Spans[i].Path, v.Spans[i].Current = "/console?range="+v.Spans[i].Name, i == chosen
@@ -207,27 +207,22 @@ func (v *view) troubles(p *console.Page) {
 			continue
 		}
 		seen[w.ID] = true
-		v.Waiting += w.Health.Waiting + w.Health.Held + w.Health.Scheduled
+		v.Waiting += w.Health.Undelivered()
 		if i < len(found) {
 			v.Troubles = append(v.Troubles, troubleOf(p, w))
 		}
 	}
 	slices.SortStableFunc(v.Troubles, func(a, b trouble) int {
-		return cmp.Or(weight(a.State)-weight(b.State), cmp.Compare(b.Hour.Failed, a.Hour.Failed))
+		return cmp.Or(slices.Index(receivers.States(), a.State)-slices.Index(receivers.States(), b.State), cmp.Compare(b.Hour.Failed, a.Hour.Failed))
 	})
 	v.Troubles = v.Troubles[:min(few, len(v.Troubles))]
-}
-
-// weight is the place of a state among those that need somebody.
-func weight(s receivers.State) int {
-	return slices.Index([]receivers.State{receivers.CircuitOpen, receivers.Failing, receivers.Degraded, receivers.Inactive}, s)
 }
 
 func troubleOf(p *console.Page, w webhooks.Webhook) trouble {
 	h := w.Health
 	t := trouble{
 		ID: w.ID, Name: cmp.Or(w.Description, deliverylog.Webhook{Webhook: w}.Name()), State: h.State, Word: words.State(h.State),
-		Hour: h.Windows["1h"], Waiting: h.Waiting + h.Held + h.Scheduled,
+		Hour: h.Windows["1h"], Waiting: h.Undelivered(),
 	}
 	for _, a := range h.Answers {
 		if a.Class != domain.ClassOK {

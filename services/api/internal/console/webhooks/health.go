@@ -101,7 +101,7 @@ func (v *healthView) arrange() {
 		}
 	}
 	v.Answers = web.Views(v.Health.Answers, func(a receivers.Answer) answer { return answer{a} })
-	v.Open = v.Health.Waiting+v.Health.Held+v.Health.Scheduled > 0
+	v.Open = v.Health.Undelivered() > 0
 }
 
 type deliveriesView struct {

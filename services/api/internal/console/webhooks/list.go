@@ -170,14 +170,9 @@ func typeChoices() []console.Option {
 	return list
 }
 
-// states are all, from the worst on.
-func states() []receivers.State {
-	return []receivers.State{receivers.CircuitOpen, receivers.Failing, receivers.Degraded, receivers.Inactive, receivers.Idle, receivers.Healthy}
-}
-
 func stateOptions() []console.Option {
 	list := []console.Option{{Label: "any"}}
-	for _, s := range states() {
+	for _, s := range receivers.States() {
 		list = append(list, console.Option{Value: string(s), Label: words.State(s)})
 	}
 	return list
@@ -193,10 +188,10 @@ func (w *webhook) known() receivers.State {
 
 // worst is the place of a webhook among others by its state.
 func worst(w *webhook) int {
-	if i := slices.Index(states(), w.known()); i >= 0 {
+	if i := slices.Index(receivers.States(), w.known()); i >= 0 {
 		return i
 	}
-	return len(states())
+	return len(receivers.States())
 }
 
 // orders compares webhooks by a column: names as in a dictionary, figures from the worst on.
@@ -228,7 +223,7 @@ func orders(by string) func(a, b webhook) int {
 			if h == nil {
 				return -1
 			}
-			return float64(waits(h))
+			return float64(h.Undelivered())
 		})
 	}
 	return func(a, b webhook) int { return worst(&a) - worst(&b) }
@@ -258,14 +253,11 @@ func (r *row) health() {
 	if h == nil {
 		return
 	}
-	r.Hour, r.Waiting = h.Windows["1h"], waits(h)
+	r.Hour, r.Waiting = h.Windows["1h"], h.Undelivered()
 	if len(h.Answers) > 0 {
 		r.Answer = answer{h.Answers[0]}.Text()
 	}
 }
-
-// waits is how many deliveries have not come to their end.
-func waits(h *receivers.Health) int { return h.Waiting + h.Held + h.Scheduled }
 
 // lines draws the attempts of the last 24 hours of each webhook.
 func (v *listView) lines(p *console.Page) {
