@@ -29,7 +29,8 @@ type Call struct {
 }
 
 // maxParameters bounds what arguments may put into the path, the query and the headers of a
-// request, in bytes of JSON: no server takes a request line or a header that is longer.
+// request, in bytes of JSON, and into the query, in bytes before names are escaped: no server takes a
+// request line or a header that is longer.
 const maxParameters = 64 << 10
 
 // Arguments checks arguments against Input's schema and makes a call of them. No
@@ -67,9 +68,13 @@ func (o *Operation) Arguments(ctx context.Context, args jsontext.Value) (*Call, 
 		}
 	}
 	if size > maxParameters {
-		return nil, []jsonschema.Violation{{Detail: fmt.Sprintf("has more than %d bytes for the request's path, query and headers", maxParameters)}}
+		return nil, []jsonschema.Violation{tooLong()}
 	}
 	return o.call(in, values, body)
+}
+
+func tooLong() jsonschema.Violation {
+	return jsonschema.Violation{Detail: fmt.Sprintf("has more than %d bytes for the request's path, query and headers", maxParameters)}
 }
 
 func isEmpty(object jsontext.Value) bool {
@@ -85,19 +90,13 @@ func (o *Operation) hasParameter(name string) bool {
 
 // call writes parameters and body into a call.
 func (o *Operation) call(in *intake, args map[string]jsonscan.Value, body []byte) (*Call, []jsonschema.Violation) {
-	c := &Call{Params: make(map[string]string), Header: make(http.Header), Body: body}
+	c := &Call{Params: make(map[string]string), Header: make(http.Header)}
 	var found []jsonschema.Violation
-	if body != nil {
-		kind := o.Body.MediaType
-		if o.Body.Form != nil {
-			var fault string
-			if c.Body, kind, fault = o.Body.Form.encode(body); fault != "" {
-				found = append(found, jsonschema.Violation{Detail: fault})
-			}
-		}
-		c.Header.Set("Content-Type", kind)
+	if fault := c.setBody(o, body); fault != "" {
+		found = append(found, jsonschema.Violation{Detail: fault})
 	}
 	var query []string
+	inURL := &pairs{left: maxParameters, put: func(name, text string) { query = append(query, component(name)+"="+text) }}
 	written := make(map[string]string) // the parameters of the path, escaped
 	for i := range o.Parameters {
 		p := &o.Parameters[i]
@@ -109,7 +108,7 @@ func (o *Operation) call(in *intake, args map[string]jsonscan.Value, body []byte
 			continue
 		}
 		if p.In == inQuery {
-			query = p.query(query, value)
+			p.write(value, inURL)
 			continue
 		}
 		if fault := c.set(p, value); fault != "" {
@@ -118,6 +117,9 @@ func (o *Operation) call(in *intake, args map[string]jsonscan.Value, body []byte
 		if p.In == inPath {
 			written[p.Name] = p.join(value, url.PathEscape)
 		}
+	}
+	if inURL.left < 0 {
+		found = append(found, tooLong())
 	}
 	if len(found) > 0 {
 		return nil, found
@@ -136,6 +138,20 @@ func (o *Operation) call(in *intake, args map[string]jsonscan.Value, body []byte
 		return nil, found
 	}
 	return c, nil
+}
+
+// setBody writes the body, and says what is wrong with it.
+func (c *Call) setBody(o *Operation, body []byte) (fault string) {
+	if body == nil {
+		return ""
+	}
+	kind := o.Body.MediaType
+	if o.Body.Form != nil {
+		body, kind, fault = o.Body.Form.encode(body)
+	}
+	c.Body = body
+	c.Header.Set("Content-Type", kind)
+	return fault
 }
 
 // set writes a value into the path or a header, and says what is wrong with it.

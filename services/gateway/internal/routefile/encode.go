@@ -88,43 +88,39 @@ func (m *Media) Unread() string {
 	return ""
 }
 
-// sent is a field as it is sent: its value is escaped as in a query.
-type sent struct {
-	Pair
-
-	media string // empty: text of no type
-}
-
 // encode writes an object as a form. Fault says why it can't be one.
 func (m *Media) encode(object jsonscan.Value) (body []byte, contentType, fault string) {
-	if len(object) > route.MaxRequest {
-		return nil, "", fmt.Sprintf("has more than %d bytes for a form", route.MaxRequest)
+	var w formWriter = &urlencoded{}
+	if m.Type == FormData {
+		w = newFormData()
 	}
-	var fields []sent
 	for raw, value := range object.Members() {
 		name, _ := raw.Text()
-		fields = m.field(fields, name, value)
-	}
-	if m.Type == FormData {
-		return multipartOf(fields)
-	}
-	for i, field := range fields {
-		if i > 0 {
-			body = append(body, '&')
+		if !m.field(w, name, value) {
+			return nil, "", fmt.Sprintf("has more than %d bytes for a form", route.MaxRequest)
 		}
-		body = append(append(append(body, component(field.Name)...), '='), field.Value...)
 	}
-	return append([]byte{}, body...), Urlencoded, ""
+	body, contentType = w.end()
+	return body, contentType, ""
 }
 
-// field adds a member of an object. One that is null is not there. What the document says nothing
-// of is written as OpenAPI has it: arrays element by element, objects as JSON.
-func (m *Media) field(fields []sent, name string, value jsonscan.Value) []sent {
+// formWriter writes the fields of a form.
+type formWriter interface {
+	// add adds a field; its value is escaped as in a query. An empty media type is text of no type.
+	add(name, value, media string)
+	size() int // in bytes, so far
+	end() (body []byte, contentType string)
+}
+
+// field writes a member of an object. One that is null is not there. What the document says nothing
+// of is written as OpenAPI has it: arrays element by element, objects as JSON. field reports false, and ends, when
+// the form becomes too long.
+func (m *Media) field(w formWriter, name string, value jsonscan.Value) bool {
 	of := m.Fields[name]
 	first, _, _ := strings.Cut(of.MediaType, ",")
 	media := strings.TrimSpace(first)
 	asJSON := func(value jsonscan.Value) {
-		fields = append(fields, sent{Pair{name, component(string(value))}, cmp.Or(media, "application/json")})
+		w.add(name, component(string(value)), cmp.Or(media, "application/json"))
 	}
 	switch {
 	case value.Kind() == 'n':
@@ -135,37 +131,71 @@ func (m *Media) field(fields []sent, name string, value jsonscan.Value) []sent {
 			if kind := element.Kind(); kind == '{' || kind == '[' {
 				asJSON(element)
 			} else {
-				fields = append(fields, sent{Pair{name, component(word(element))}, media})
+				w.add(name, component(word(element)), media)
+			}
+			if w.size() > route.MaxRequest {
+				return false
 			}
 		}
 	default:
 		p := Parameter{Name: name, In: inQuery, Style: cmp.Or(of.Style, styleForm), Explode: of.Explode}
-		for _, pair := range Pairs(strings.Join(p.query(nil, value), "&")) {
-			fields = append(fields, sent{pair, media})
+		to := &pairs{left: route.MaxRequest}
+		to.put = func(name, text string) {
+			w.add(name, text, media)
+			if w.size() > route.MaxRequest {
+				to.left = -1
+			}
+		}
+		p.write(value, to)
+		if to.left < 0 {
+			return false
 		}
 	}
-	return fields
+	return w.size() <= route.MaxRequest
 }
 
-func multipartOf(fields []sent) (body []byte, contentType, fault string) {
+// urlencoded is a form without files.
+type urlencoded struct{ body []byte }
+
+func (u *urlencoded) add(name, value, _ string) {
+	if len(u.body) > 0 {
+		u.body = append(u.body, '&')
+	}
+	u.body = append(append(append(u.body, component(name)...), '='), value...)
+}
+
+func (u *urlencoded) size() int { return len(u.body) }
+
+func (u *urlencoded) end() (body []byte, contentType string) {
+	return append([]byte{}, u.body...), Urlencoded
+}
+
+// formData is a form in parts.
+type formData struct {
+	body  bytes.Buffer
+	parts *multipart.Writer
+}
+
+func newFormData() *formData {
+	f := &formData{}
+	f.parts = multipart.NewWriter(&f.body)
+	return f
+}
+
+func (f *formData) add(name, value, media string) {
 	quoted := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\r", "%0D", "\n", "%0A") // else a name could end its header
-	var b bytes.Buffer
-	w := multipart.NewWriter(&b)
-	for _, field := range fields {
-		header := textproto.MIMEHeader{"Content-Disposition": {`form-data; name="` + quoted.Replace(field.Name) + `"`}}
-		if field.media != "" {
-			header.Set("Content-Type", field.media)
-		}
-		part, err := w.CreatePart(header)
-		if err == nil {
-			_, err = part.Write([]byte(unescape(field.Value)))
-		}
-		if err != nil {
-			return nil, "", "can't be written as a form"
-		}
+	header := textproto.MIMEHeader{"Content-Disposition": {`form-data; name="` + quoted.Replace(name) + `"`}}
+	if media != "" {
+		header.Set("Content-Type", media)
 	}
-	if err := w.Close(); err != nil {
-		return nil, "", "can't be written as a form"
+	if part, err := f.parts.CreatePart(header); err == nil { // a buffer takes everything
+		_, _ = part.Write([]byte(unescape(value)))
 	}
-	return b.Bytes(), w.FormDataContentType(), ""
+}
+
+func (f *formData) size() int { return f.body.Len() }
+
+func (f *formData) end() (body []byte, contentType string) {
+	_ = f.parts.Close() // as above
+	return f.body.Bytes(), f.parts.FormDataContentType()
 }

@@ -3,6 +3,7 @@ package routefile_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"mime/multipart"
@@ -136,5 +137,34 @@ func TestFormsOfTools(t *testing.T) {
 	}
 	if _, found := operation(t, "3.1.0", "/x", content(`"application/x-www-form-urlencoded":`+object(`"a":{}`)), "").Arguments(t.Context(), []byte(`{"a":"`+strings.Repeat("x", 1<<20)+`"}`)); len(found) != 1 || !strings.Contains(found[0].Detail, "bytes for a form") {
 		t.Errorf("a form of more than a route takes: %v", found)
+	}
+}
+
+// A name stands before each of its values, so a short body could make a form or a URL of gigabytes.
+func TestLongNamesAreBounded(t *testing.T) {
+	t.Parallel()
+	const tags = `"type":"array","items":{"type":"integer"}`
+	for name, tc := range map[string]struct {
+		members, shape string // of the operation, and of the arguments, with the name as %[1]s and the values as %[2]s
+		length, values int
+	}{
+		"a form":             {form(routefile.Urlencoded), `{"weight":1,"%[1]s":[%[2]s]}`, 100_000, 100_000},
+		"a form in parts":    {form(routefile.FormData), `{"weight":1,"%[1]s":[%[2]s]}`, 100_000, 100_000},
+		"parts without text": {form(routefile.FormData), `{"weight":1,"%[1]s":[%[2]s]}`, 1, 200_000},
+		"a form, deep":       {form(routefile.Urlencoded), `{"weight":1,"lines":[{"%[1]s":[%[2]s]}]}`, 100_000, 100_000},
+		"a query":            {parameters(`{"name":"q","in":"query","style":"form","explode":true,"schema":{"type":"object","additionalProperties":{` + tags + `}}}`), `{"q":{"%[1]s":[%[2]s]}}`, 20_000, 20_000},
+		"a query, deep":      {parameters(`{"name":"q","in":"query","style":"deepObject","explode":true,"schema":{"type":"object"}}`), `{"q":{"%[1]s":[%[2]s]}}`, 20_000, 20_000},
+		"a query, nested":    {parameters(`{"name":"q","in":"query","style":"deepObject","explode":true,"schema":{"type":"object"}}`), `{"q":{"%[1]s":` + strings.Repeat("[", 50) + `%[2]s` + strings.Repeat("]", 50) + `}}`, 20_000, 20_000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			schemas := strings.Replace(parcelSchema, `"additionalProperties":{"type":"string"}`, `"additionalProperties":true`, 1)
+			o := operation(t, "3.1.0", "/x", tc.members, schemas)
+			args := fmt.Sprintf(tc.shape, strings.Repeat("n", tc.length), strings.TrimSuffix(strings.Repeat("1,", tc.values), ","))
+			call, found := o.Arguments(t.Context(), []byte(args))
+			if call != nil || len(found) != 1 || !strings.HasPrefix(found[0].Detail, "has more than ") {
+				t.Errorf("a call: %v, violations: %.300s", call != nil, fmt.Sprint(found))
+			}
+		})
 	}
 }

@@ -72,7 +72,7 @@ func (m *Media) add(to *branch, part *Part, shape jsonschema.Shape, raw bool) {
 		to.at(string(rune(len(to.names)))).value = value
 	case isJSON && value.IsValid():
 		to.value = value
-	case raw && shape.Is("array") && field.Style != "" && !field.Explode:
+	case raw && shape.Is("array") && field.Delimited():
 		of := Parameter{Style: field.Style}
 		words := strings.Split(part.Text, ",")
 		if field.Style != styleForm {

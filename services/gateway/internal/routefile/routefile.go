@@ -128,6 +128,9 @@ type Field struct {
 	Explode   bool
 }
 
+// Delimited reports whether the document says that several values of the field stand in one text.
+func (f Field) Delimited() bool { return f.Style != "" && !f.Explode }
+
 // Body is a request body that arguments can be: JSON, or a form without files.
 type Body struct {
 	Required bool

@@ -137,49 +137,82 @@ func (p *Parameter) escape(text string) string {
 	return b.String()
 }
 
-// query adds a value to the parameters of a query.
-func (p *Parameter) query(query []string, value jsonscan.Value) []string {
-	add := func(name, text string) { query = append(query, component(name)+"="+text) }
+// pairs takes names and escaped values until they are too long. A name is written again for each of its values,
+// so they may be much longer than the JSON that they come from.
+type pairs struct {
+	left int // bytes, before names are escaped; less than 0: there were too many
+	put  func(name, text string)
+}
+
+// take reports whether there is room for so many bytes more.
+func (o *pairs) take(bytes int) bool {
+	if o.left >= 0 {
+		o.left -= bytes
+	}
+	return o.left >= 0
+}
+
+// add reports whether there was room for the pair.
+func (o *pairs) add(name, text string) bool {
+	if !o.take(len(name) + len(text)) {
+		return false
+	}
+	o.put(name, text)
+	return true
+}
+
+// write writes a value as the parameters of a query.
+func (p *Parameter) write(value jsonscan.Value, to *pairs) {
 	switch {
 	case p.Style == styleJSON:
-		add(p.Name, p.escape(string(value)))
+		to.add(p.Name, p.escape(string(value)))
 	case p.Style == styleDeep && (value.Kind() == '{' || value.Kind() == '['):
-		p.deep(p.Name, value, add)
+		p.deep(p.Name, value, to)
 	case value.Kind() == '{' && p.Explode:
 		for name, member := range value.Members() {
-			if member.Kind() == '[' {
-				for element := range member.Elements() {
-					add(word(name), p.escape(word(element)))
-				}
+			name := word(name)
+			if member.Kind() != '[' {
+				to.add(name, p.escape(word(member)))
 				continue
 			}
-			add(word(name), p.escape(word(member)))
+			for element := range member.Elements() {
+				if !to.add(name, p.escape(word(element))) {
+					return
+				}
+			}
 		}
 	case value.Kind() == '[' && p.Explode:
 		for element := range value.Elements() {
-			add(p.Name, p.escape(word(element)))
+			if !to.add(p.Name, p.escape(word(element))) {
+				return
+			}
 		}
 	default:
-		add(p.Name, p.join(value, p.escape))
+		to.add(p.Name, p.join(value, p.escape))
 	}
-	return query
 }
 
 // deep writes what a name in brackets stands for each.
-func (p *Parameter) deep(name string, value jsonscan.Value, add func(name, text string)) {
+func (p *Parameter) deep(name string, value jsonscan.Value, to *pairs) {
 	switch value.Kind() {
 	case '{':
 		for member, of := range value.Members() {
-			p.deep(name+"["+word(member)+"]", of, add)
+			if !to.take(len(name)) {
+				return
+			}
+			p.deep(name+"["+word(member)+"]", of, to)
 		}
 	case '[':
 		// Many readers keep only the last of several values without a place of their own.
 		i := 0
 		for element := range value.Elements() {
-			p.deep(name+"["+strconv.Itoa(i)+"]", element, add)
+			if !to.take(len(name)) {
+				return
+			}
+			p.deep(name+"["+strconv.Itoa(i)+"]", element, to)
 			i++
 		}
 	default:
-		add(name, p.escape(word(value)))
+		to.add(name, p.escape(word(value)))
 	}
 }
