@@ -17,6 +17,7 @@ type Document struct {
 	root   *jsontree.Node
 	budget *Budget
 	marks  [Answers + 1]bool // the sides that some schema has marks for
+	types  sync.Map          // by schema, as a *jsontree.Node: the types that it names
 
 	mu       sync.Mutex // guards what follows
 	compiled map[string]*Schema

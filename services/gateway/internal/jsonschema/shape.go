@@ -14,6 +14,7 @@ const maxParts = 256
 type Shape struct {
 	document *Document
 	parts    []*jsontree.Node // the schemas that speak of the value
+	types    []string         // that these schemas name, in order
 }
 
 // Shape returns that of the schema at a JSON pointer; there need be none.
@@ -33,6 +34,11 @@ func (d *Document) shape(schemas ...*jsontree.Node) Shape {
 	for _, schema := range schemas {
 		s.parts = d.gather(s.parts, schema, schema)
 	}
+	for _, n := range s.parts {
+		s.types = append(s.types, d.typesOf(n)...)
+	}
+	slices.Sort(s.types)
+	s.types = slices.Compact(s.types)
 	return s
 }
 
@@ -58,13 +64,19 @@ func (d *Document) gather(parts []*jsontree.Node, n, owner *jsontree.Node) []*js
 }
 
 // Types returns the types that the value may have; none: the schema does not say.
-func (s Shape) Types() []string {
-	var types []string
-	for _, n := range s.parts {
-		types = append(types, typesOf(n)...)
+func (s Shape) Types() []string { return s.types }
+
+// typesOf returns the types that a schema names. Shapes are made for each member of each request, so the types
+// of a schema, whose enum may be long, are looked for once.
+func (d *Document) typesOf(n *jsontree.Node) []string {
+	if known, ok := d.types.Load(n); ok {
+		return known.([]string) //nolint:errcheck,forcetypeassert // nothing else is stored
 	}
+	types := typesOf(n)
 	slices.Sort(types)
-	return slices.Compact(types)
+	types = slices.Clip(slices.Compact(types))
+	d.types.Store(n, types)
+	return types
 }
 
 func typesOf(n *jsontree.Node) (types []string) {
@@ -81,7 +93,10 @@ func typesOf(n *jsontree.Node) (types []string) {
 		values = append(slices.Clip(values), value)
 	}
 	for _, value := range values {
-		types = append(types, map[byte]string{'"': "string", '0': "number", 't': "boolean", 'f': "boolean", 'n': "null", '[': "array", '{': "object"}[byte(value.Kind())])
+		kind := map[byte]string{'"': "string", '0': "number", 't': "boolean", 'f': "boolean", 'n': "null", '[': "array", '{': "object"}[byte(value.Kind())]
+		if !slices.Contains(types, kind) {
+			types = append(types, kind)
+		}
 	}
 	if len(types) == 0 && n.Member("properties") != nil {
 		types = append(types, "object")
@@ -94,13 +109,13 @@ func typesOf(n *jsontree.Node) (types []string) {
 
 // Has reports whether the value may have one of types, or the schema does not say.
 func (s Shape) Has(types ...string) bool {
-	all := s.Types()
+	all := s.types
 	return len(all) == 0 || slices.ContainsFunc(types, func(name string) bool { return slices.Contains(all, name) })
 }
 
 // Is reports whether the schema says that the value has the type, and no other but null.
 func (s Shape) Is(name string) bool {
-	all := s.Types()
+	all := s.types
 	return slices.Contains(all, name) && !slices.ContainsFunc(all, func(other string) bool { return other != name && other != "null" })
 }
 

@@ -2,6 +2,7 @@ package policy_test
 
 import (
 	"bytes"
+	"fmt"
 	"mime/multipart"
 	"net/http"
 	"net/textproto"
@@ -13,6 +14,7 @@ import (
 
 	"waybill.dev/services/gateway/internal/route"
 	"waybill.dev/services/gateway/internal/routefile"
+	"waybill.dev/shared/jsonscan/attack"
 )
 
 // read returns the operation of a document: PUT of a path, with members of its own.
@@ -180,6 +182,8 @@ func TestBodies(t *testing.T) {
 		"names as PHP has them":       {form, urlencoded, "item=a&tags[]=1&tags[]=2", nil},
 		"JSON for a form":             {form, "application/json", `{"item":"pen"}`, []string{"UNSUPPORTED_MEDIA_TYPE: The body must be application/x-www-form-urlencoded in UTF-8."}},
 		"an array in one value":       {`"application/x-www-form-urlencoded":{"schema":{"$ref":"#/components/schemas/Order"},"encoding":{"tags":{"style":"form","explode":false}}}`, urlencoded, "item=a&tags=1,2", nil},
+		"an array that is too long":   {`"application/x-www-form-urlencoded":{"schema":{"$ref":"#/components/schemas/Order"},"encoding":{"tags":{"style":"form","explode":false}}}`, urlencoded, "item=a&tags=" + strings.Repeat("1,", 40_000) + "1", []string{"/tags is too long to be checked"}},
+		"too many fields":             {form, urlencoded, "item=a" + strings.Repeat("&", 1<<20-10), []string{"has more than 1000 fields"}},
 		"files":                       {parts, boundary, string(good), nil},
 		"files, bad":                  {parts, badBoundary, string(bad), []string{"/count must be of type integer", "/item is required", "/label must have 3 characters or fewer", "/more is not a known member", "/to/zip is required"}},
 		"a file of another type":      {parts, foreignBoundary, string(foreign), []string{"has a part of another media type than image/png, image/*"}},
@@ -241,5 +245,26 @@ func TestUncheckedBodies(t *testing.T) {
 		if got != want.notes || route.NeedsBody(in) != want.reads {
 			t.Errorf("%s: noted %q, needs the body: %v", content, got, route.NeedsBody(in))
 		}
+	}
+}
+
+// Checking a form costs no more than its size allows, whatever its fields and the schema are.
+func TestHostileForms(t *testing.T) {
+	var values strings.Builder
+	for i := range 50_000 {
+		fmt.Fprintf(&values, ",%d", i)
+	}
+	const size = route.MaxRequest - 10
+	for name, tc := range map[string]struct{ schema, encoding, body string }{
+		"many fields":      {`{"type":"object"}`, `{}`, strings.Repeat("a&", size/2)},
+		"one long array":   {`{"type":"object","properties":{"a":{"type":"array","items":{"type":"integer"}}}}`, `{"a":{"style":"form","explode":false}}`, "a=" + strings.Repeat("1,", size/2)},
+		"long enumeration": {`{"type":"object","additionalProperties":{"enum":["a"` + values.String() + `]}}`, `{}`, strings.Repeat("k[x][y]=1&", 990)},
+	} {
+		in := inbound(t, "request-validation-inbound", `{}`, read(t, "/x", `"requestBody":{"required":true,"content":{"application/x-www-form-urlencoded":{"schema":`+tc.schema+`,"encoding":`+tc.encoding+`}}}`, ""))
+		r := request("Content-Type", "application/x-www-form-urlencoded")
+		r.Method, r.Body = http.MethodPut, []byte(tc.body)
+		t.Run(name, func(t *testing.T) {
+			attack.Hold(t, len(tc.body), attack.Allowance{Bytes: 1 << 20}, func() { _ = faults(t, in, r) })
+		})
 	}
 }

@@ -192,8 +192,14 @@ func (m *media) check(ctx context.Context, body []byte, kind string, params map[
 	case routefile.IsJSON(kind):
 		return m.hold(ctx, body)
 	case kind == urlencoded:
+		if bytes.Count(body, []byte("&")) >= maxFields { // before so many are made
+			return tooManyFields()
+		}
 		var parts []routefile.Part
 		for _, pair := range routefile.Pairs(string(body)) {
+			if m.Fields[pair.Name].Delimited() && len(pair.Value) > maxParameter {
+				return []problem.Fault{{Pointer: input.Pointer(pair.Name), Detail: "is too long to be checked"}}
+			}
 			parts = append(parts, routefile.Part{Name: pair.Name, Text: pair.Value})
 		}
 		return m.form(ctx, parts, true)
@@ -211,9 +217,13 @@ func (m *media) check(ctx context.Context, body []byte, kind string, params map[
 	return m.hold(ctx, readings...)
 }
 
+func tooManyFields() []problem.Fault {
+	return []problem.Fault{{Detail: "has more than 1000 fields"}}
+}
+
 func (m *media) form(ctx context.Context, parts []routefile.Part, raw bool) []problem.Fault {
 	if len(parts) > maxFields {
-		return []problem.Fault{{Detail: "has more than 1000 fields"}}
+		return tooManyFields()
 	}
 	return m.hold(ctx, m.Form(m.shape, parts, raw)...)
 }
