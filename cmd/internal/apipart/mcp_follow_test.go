@@ -325,7 +325,8 @@ func TestFollowingIsBounded(t *testing.T) {
 		}
 		f.ends("there is nothing to tell")
 	}
-	for _, wrong := range []string{`7`, `"` + problems + `"`, `[7]`, `["` + problems + `",null]`} {
+	long := `["` + problems + `"],"more":"` + strings.Repeat("x", 64<<10) + `"` // a stream would hold it all
+	for _, wrong := range []string{long, `7`, `"` + problems + `"`, `[7]`, `["` + problems + `",null]`} {
 		response, err := modern(t.Context(), r.url+"/mcp", adminKey, "subscriptions/listen", `"notifications":{"resourceSubscriptions":`+wrong+`},`)
 		if err != nil {
 			t.Fatal(err)
@@ -333,7 +334,7 @@ func TestFollowingIsBounded(t *testing.T) {
 		body, err := io.ReadAll(response.Body)
 		_ = response.Body.Close()
 		if err != nil || response.StatusCode != http.StatusBadRequest || !strings.Contains(string(body), "-32602") {
-			t.Errorf("%s: %d %s %v", wrong, response.StatusCode, body, err)
+			t.Errorf("%.100s: %d %s %v", wrong, response.StatusCode, body, err)
 		}
 	}
 }

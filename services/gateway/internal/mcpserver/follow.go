@@ -22,6 +22,8 @@ const (
 	// quiet is after how many looks without news a client gets a sign of life: proxies cut what is
 	// silent for a minute.
 	quiet = 15
+	// maxListen bounds the message that begins a stream, in bytes: the server holds it as long as the stream lasts.
+	maxListen = 64 << 10
 	// lookTime bounds the question who calls.
 	lookTime = 2 * time.Second
 )
@@ -39,8 +41,8 @@ func (q *request) subscriptions() (uris []string, failed *failure) {
 	if kind := list.Kind(); kind == 0 || kind == kindNull {
 		return nil, nil
 	}
-	if list.Kind() != '[' || len(list) > maxForSDK {
-		return nil, invalidParams("The member resourceSubscriptions must be a list of uris that is not too long.")
+	if list.Kind() != '[' {
+		return nil, invalidParams("The member resourceSubscriptions must be a list of uris.")
 	}
 	for element := range jsonscan.Value(list).Elements() {
 		uri, ok := element.Text()
@@ -64,8 +66,14 @@ func (s *server) followed(r *route.Request, q *request) []followed {
 		return nil
 	}
 	var list []followed
+	seen := make(map[string]bool)
 	for _, uri := range uris {
-		e := s.catalog.resources.find(normal(uri), r)
+		key := normal(uri)
+		if seen[key] {
+			continue
+		}
+		seen[key] = true
+		e := s.catalog.resources.find(key, r)
 		if e == nil || len(e.resource.changes) == 0 || slices.ContainsFunc(list, func(f followed) bool { return f.entry == e }) {
 			continue
 		}

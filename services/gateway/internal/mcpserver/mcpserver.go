@@ -58,7 +58,7 @@ type server struct {
 	defaults  []string // see settings.DefaultTools
 	maxResult int      // of a tool, in bytes
 	listTTL   int      // in milliseconds
-	scope     string   // of what clients may keep
+	scope     string   // of lists: private, unless the settings say that everybody gets the same
 }
 
 // New makes the handler of an MCP route, or says what is wrong with its configuration.
@@ -81,7 +81,7 @@ func New(o Options) (route.Handler, []string) {
 		name:      settings.Name,
 
 		structured: settings.IncludeStructuredContent, includes: settings.IncludeOutputSchema, offers: settings.OfferOutputSchema,
-		defaults: settings.DefaultTools, maxResult: bytesFor(settings.MaxResultTokens), listTTL: settings.ListSeconds * 1000, scope: "private",
+		defaults: settings.DefaultTools, maxResult: bytesFor(settings.MaxResultTokens), listTTL: settings.ListSeconds * 1000, scope: private,
 	}
 	if settings.PublicLists {
 		s.scope = "public"
@@ -115,6 +115,10 @@ func (s *server) Handle(ctx context.Context, r *route.Request) (*route.Response,
 	q, failed := read(r)
 	if failed == nil {
 		failed = s.unknownToolset(r)
+	}
+	if failed == nil && q != nil && q.method == methodListen && len(r.Body) > maxListen {
+		failed = invalidParams("A message that asks to be told of changes may have at most 64 KiB.")
+		failed.status = http.StatusBadRequest
 	}
 	if failed != nil {
 		return failed.response(q), nil

@@ -38,6 +38,7 @@ func TestViews(t *testing.T) {
 		"?tools=post":             "send_letter send_parcel",
 		"?tools=paper,%20none":    "",
 		"?tools=paper&tools=post": "send_letter send_parcel",
+		"?tools=post,post,,paper": "send_letter send_parcel",
 	} {
 		if strings.Contains(query, "none") {
 			at := *r
@@ -212,8 +213,8 @@ func TestListsToKeep(t *testing.T) {
 			t.Errorf("%s: %v %v", method, got["ttlMs"], got["cacheScope"])
 		}
 	}
-	if got := r.modern("resources/read", `{"uri":"mcp://resources/page"}`).result(); got["ttlMs"] != 0.0 {
-		t.Errorf("what is read: %v", got["ttlMs"])
+	if got := r.modern("resources/read", `{"uri":"mcp://resources/page"}`).result(); got["ttlMs"] != 0.0 || got["cacheScope"] != "private" {
+		t.Errorf("what is read: %v %v", got["ttlMs"], got["cacheScope"])
 	}
 }
 

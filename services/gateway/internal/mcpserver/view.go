@@ -15,7 +15,7 @@ const (
 	everything = "all"
 )
 
-// toolsets returns the toolsets that the URL names; nil: it names none.
+// toolsets returns the toolsets that the URL names, each once; nil: it names none.
 func toolsets(r *route.Request) []string {
 	var sets []string
 	for _, value := range r.Query.Values()["tools"] {
@@ -25,7 +25,8 @@ func toolsets(r *route.Request) []string {
 			}
 		}
 	}
-	return sets
+	slices.Sort(sets)
+	return slices.Compact(sets)
 }
 
 // unknownToolset says what is wrong with the toolsets of the URL; nil: nothing is. A client that
