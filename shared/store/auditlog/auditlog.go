@@ -78,7 +78,7 @@ const (
 	ActionDeleteDomain      = "delete-custom-domain"
 	ActionVerifyDomain      = "verify-custom-domain"  // by hand, and when DNS was asked without being told to
 	ActionContestDomain     = "contest-custom-domain" // in both accounts: the hostname is to pass from one to the other
-	ActionKeepDomain        = "keep-custom-domain"    // in both accounts: it is not to pass any more
+	ActionKeepDomain        = "keep-custom-domain"    // in both accounts, but that which deletes its domain: it is not to pass any more
 	ActionMoveDomain        = "move-custom-domain"    // in both accounts: it has passed
 	ActionPutCertificate    = "put-custom-domain-certificate"
 	ActionDeleteCertificate = "delete-custom-domain-certificate"

@@ -213,7 +213,13 @@ func (s *Domains) UpdateCustomDomain(ctx context.Context, account, hostname stri
 // DeleteCustomDomain removes a domain and its uploaded certificate. Deployment, unless empty, is
 // the one that the domain must lead to.
 func (s *Domains) DeleteCustomDomain(ctx context.Context, account, hostname, deployment string) error {
+	if !store.Storable(hostname) {
+		return domain.ErrNotFound
+	}
 	err := s.db.Tx(ctx, func(tx *gorm.DB) error {
+		if _, err := s.holder(tx, hostname); err != nil { // first, as a look at DNS does, so that the two can't cross
+			return err
+		}
 		row, err := s.take(tx, account, hostname, store.LockChange)
 		if err != nil {
 			return err
@@ -223,6 +229,11 @@ func (s *Domains) DeleteCustomDomain(ctx context.Context, account, hostname, dep
 		}
 		if err := s.note(ctx, tx, auditlog.ActionDeleteDomain, &row); err != nil {
 			return err
+		}
+		if row.NoticeAt != 0 {
+			if err := s.endOther(ctx, tx, &row); err != nil {
+				return err
+			}
 		}
 		return s.remove(ctx, tx, &row)
 	})

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/auditlog"
 	"waybill.dev/shared/store/domains"
 	"waybill.dev/shared/store/storetest"
 )
@@ -22,6 +24,8 @@ func TestSuite(t *testing.T) {
 		"is looked up by one process at a time":     testChecks,
 		"is looked up again each week":              testActiveChecks,
 		"passes after the notice":                   testPasses,
+		"ends a notice with either domain":          testDeletedDuringNotice,
+		"passes from whoever was given notice":      testNoticeOfOneRow,
 		"keeps certificates sealed":                 testCertificate,
 		"keeps values below keys":                   testStorage,
 		"gives a lock to one":                       testLocks,
@@ -36,11 +40,57 @@ type bench struct {
 
 func (b *bench) create(t *testing.T, hostname string, verified bool) domain.CustomDomain {
 	t.Helper()
-	made, err := b.CreateCustomDomain(t.Context(), domain.CustomDomain{Account: domain.DefaultAccount, Hostname: hostname}, verified)
+	return b.createFor(t, domain.DefaultAccount, hostname, verified)
+}
+
+func (b *bench) createFor(t *testing.T, account, hostname string, verified bool) domain.CustomDomain {
+	t.Helper()
+	made, err := b.CreateCustomDomain(t.Context(), domain.CustomDomain{Account: account, Hostname: hostname}, verified)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return made
+}
+
+func (b *bench) addAccount(t *testing.T, name string) {
+	t.Helper()
+	writing, _ := b.DB.Handles()
+	if _, err := writing.ExecContext(t.Context(), "INSERT INTO accounts (id, name, created_at) VALUES ($1, $2, $3)", "acct_"+name, name, b.DB.Moment(b.DB.Now())); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// look notes that the TXT record has the proofs.
+func (b *bench) look(t *testing.T, d domain.CustomDomain, proofs ...domain.CustomDomain) domains.Noted {
+	t.Helper()
+	answer := domains.Answer{Known: true}
+	for _, proof := range proofs {
+		answer.Proofs = append(answer.Proofs, proof.Token)
+	}
+	noted, err := b.NoteAnswer(t.Context(), d, answer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return noted
+}
+
+func (b *bench) drop(t *testing.T, d domain.CustomDomain) {
+	t.Helper()
+	if err := b.DeleteCustomDomain(t.Context(), d.Account, d.Hostname, ""); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// isQuiet checks that the hostname of an account is not to pass, and that nothing is said of it.
+func (b *bench) isQuiet(t *testing.T, d domain.CustomDomain) {
+	t.Helper()
+	got, err := b.GetCustomDomain(t.Context(), d.Account, d.Hostname)
+	if err != nil || !got.NoticeOn.IsZero() || len(got.Answers) > 0 {
+		t.Errorf("%s has %+v, %v", d.Account, got, err)
+	}
+	if ends, err := b.CountExpiringDomains(t.Context()); err != nil || ends.N != 0 {
+		t.Errorf("what is to pass: %+v, %v", ends, err)
+	}
 }
 
 func testServed(t *testing.T, b *bench) {
@@ -114,15 +164,9 @@ func testActiveChecks(t *testing.T, b *bench) {
 
 // Each of the two is looked at once an hour while there is a notice, also who has waited for longer than it is looked at otherwise.
 func testPasses(t *testing.T, b *bench) {
-	writing, _ := b.DB.Handles()
-	if _, err := writing.ExecContext(t.Context(), "INSERT INTO accounts (id, name, created_at) VALUES ('acct_x', 'other', $1)", b.DB.Moment(b.DB.Now())); err != nil {
-		t.Fatal(err)
-	}
+	b.addAccount(t, "other")
 	has := b.create(t, "api.example.org", true)
-	wants, err := b.CreateCustomDomain(t.Context(), domain.CustomDomain{Account: "other", Hostname: "api.example.org"}, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	wants := b.createFor(t, "other", "api.example.org", false)
 	b.Clock.Advance(domain.DomainWaitTime + time.Hour)
 	if _, err := b.ClaimChecks(t.Context(), 10); err != nil { // the last look by itself
 		t.Fatal(err)
@@ -159,6 +203,66 @@ func testPasses(t *testing.T, b *bench) {
 	}
 	if ends, err := b.CountExpiringDomains(t.Context()); err != nil || ends.N != 0 {
 		t.Errorf("what is to pass: %+v, %v", ends, err)
+	}
+}
+
+// Whichever of the two accounts deletes its domain ends the notice of both. Who has the hostname next gets a notice of its own.
+func testDeletedDuringNotice(t *testing.T, b *bench) {
+	const name = "api.example.org"
+	b.addAccount(t, "other")
+	b.addAccount(t, "third")
+	has, wants := b.create(t, name, true), b.createFor(t, "other", name, false)
+
+	b.look(t, wants, wants)
+	b.Clock.Advance(domain.DomainNoticeTime)
+	b.drop(t, wants)
+	b.isQuiet(t, has)
+	kept, _, err := auditlog.New(b.DB).ListAudit(t.Context(), auditlog.AuditFilter{Account: has.Account, Action: auditlog.ActionKeepDomain, Page: store.Page{Limit: 2}})
+	if err != nil || len(kept) != 1 {
+		t.Errorf("its audit log has %v, %v", kept, err)
+	}
+	wants = b.createFor(t, "other", name, false)
+	if noted := b.look(t, wants, wants); noted.Domain.Active() || !noted.Domain.NoticeOn.Equal(b.DB.Now()) {
+		t.Errorf("who comes back has %+v", noted.Domain)
+	}
+	b.Clock.Advance(domain.DomainNoticeTime - time.Second)
+	if noted := b.look(t, has, wants); !noted.Domain.Active() {
+		t.Errorf("before its second notice is over, who had the hostname has %+v", noted.Domain)
+	}
+
+	b.drop(t, has)
+	b.isQuiet(t, wants)
+	third := b.createFor(t, "third", name, false)
+	if noted := b.look(t, third, wants, third); !noted.Domain.Active() {
+		t.Fatalf("the hostname is nobody's, and the third account has %+v", noted.Domain)
+	}
+	b.Clock.Advance(time.Hour)
+	if noted := b.look(t, wants, wants); noted.Domain.Active() || !noted.Domain.NoticeOn.Equal(b.DB.Now()) {
+		t.Errorf("without a notice to the third account, the other one has %+v", noted.Domain)
+	}
+	if noted := b.look(t, third, wants); !noted.Domain.Active() || !noted.Domain.NoticeOn.Equal(b.DB.Now()) {
+		t.Errorf("the third account has %+v", noted.Domain)
+	}
+	b.Clock.Advance(domain.DomainNoticeTime)
+	if noted := b.look(t, wants, wants); !noted.Domain.Active() {
+		t.Errorf("after the notice, the other account has %+v", noted.Domain)
+	}
+}
+
+// A notice that is in the row of who wants the hostname alone was given to nobody.
+func testNoticeOfOneRow(t *testing.T, b *bench) {
+	b.addAccount(t, "other")
+	has, wants := b.create(t, "api.example.org", true), b.createFor(t, "other", "api.example.org", false)
+	b.look(t, wants, wants)
+	writing, _ := b.DB.Handles()
+	if _, err := writing.ExecContext(t.Context(), "UPDATE gateway_domains SET notice_at = NULL WHERE id = $1", has.ID); err != nil {
+		t.Fatal(err)
+	}
+	b.Clock.Advance(domain.DomainNoticeTime)
+	for _, d := range []domain.CustomDomain{wants, has} {
+		if noted := b.look(t, d, wants); noted.Domain.Active() != (d.ID == has.ID) || !noted.Domain.NoticeOn.Equal(b.DB.Now()) {
+			t.Errorf("%s has %+v", d.Account, noted.Domain)
+		}
 	}
 }
 

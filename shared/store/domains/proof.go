@@ -98,7 +98,7 @@ func (l *look) read(d domain.CustomDomain) (err error) {
 		}
 		l.row = &row
 	}
-	if l.holder == nil {
+	if l.holder == nil || l.holder.NoticeAt == 0 { // who was given no notice loses nothing
 		return nil
 	}
 	if l.rival, err = l.noticed(d.Hostname); err == nil && l.rival != nil && l.rival.ID == l.row.ID {
@@ -117,9 +117,9 @@ func (l *look) noticed(hostname string) (*domainRow, error) {
 	return l.one(l.tx, "hostname = ? AND notice_at IS NOT NULL AND verified_at IS NULL AND removed_at IS NULL", hostname)
 }
 
-func (s *Domains) one(tx *gorm.DB, condition, hostname string) (*domainRow, error) {
+func (s *Domains) one(tx *gorm.DB, condition string, values ...any) (*domainRow, error) {
 	var row domainRow
-	result := s.db.Lock(tx, store.LockChange).Where(condition, hostname).Limit(1).Find(&row)
+	result := s.db.Lock(tx, store.LockChange).Where(condition, values...).Limit(1).Find(&row)
 	if result.Error != nil {
 		return nil, fmt.Errorf("look for the hostname's account: %w", result.Error)
 	}
@@ -222,6 +222,23 @@ func (l *look) end(ctx context.Context) error {
 		l.rival.say("The proof of this account is not in the TXT record any more.")
 	}
 	return nil
+}
+
+// endOther ends the notice of the other account's domain when one of the two is deleted.
+func (s *Domains) endOther(ctx context.Context, tx *gorm.DB, row *domainRow) error {
+	other, err := s.one(tx, "hostname = ? AND id <> ? AND notice_at IS NOT NULL AND removed_at IS NULL", row.Hostname, row.ID)
+	if err != nil || other == nil {
+		return err
+	}
+	l := &look{Domains: s, tx: tx, row: row}
+	other.NoticeAt = 0
+	other.say()
+	if other.VerifiedAt != 0 { // it keeps the hostname; else the hostname is nobody's
+		if err := l.audit(ctx, auditlog.ActionKeepDomain, other); err != nil {
+			return err
+		}
+	}
+	return l.keep(other)
 }
 
 // move lets the hostname pass. The account that had it has a domain that waits from then on.
