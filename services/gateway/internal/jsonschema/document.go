@@ -19,6 +19,8 @@ type Document struct {
 	marks  [Answers + 1]bool // the sides that some schema has marks for
 	types  sync.Map          // by schema, as a *jsontree.Node: the types that it names
 
+	patterns patterns
+
 	mu       sync.Mutex // guards what follows
 	compiled map[string]*Schema
 }
@@ -64,7 +66,7 @@ func (d *Document) CompileText(text jsontext.Value) (*Schema, error) {
 	if err := d.budget.text(text); err != nil {
 		return nil, err
 	}
-	return compile(text, d.budget)
+	return compile(text, d.budget, &d.patterns)
 }
 
 // Bundle returns the schema at a JSON pointer so that it stands for itself, for one side: byte for

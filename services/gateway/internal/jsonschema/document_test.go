@@ -1,8 +1,10 @@
 package jsonschema_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -242,6 +244,43 @@ func TestCompiledOnce(t *testing.T) {
 	}
 	if b, err := d.Compile(at + "b"); err != nil || a != b {
 		t.Errorf("compiled again: %v", err)
+	}
+}
+
+// The schemas of a document share their regular expressions, in memory and in what a budget counts.
+func TestPatternsAreShared(t *testing.T) {
+	t.Parallel()
+	const schemas = 100
+	var text strings.Builder
+	text.WriteString(`{"components":{"schemas":{`)
+	for i := range schemas {
+		fmt.Fprintf(&text, `"s%d":{"type":"string","pattern":"^[a-z]{1,900}$"},`, i)
+	}
+	text.WriteString(`"other":{"type":"string","pattern":"^[0-9]{1,900}$"}}}}`)
+	root, err := jsontree.Parse([]byte(text.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	budget := jsonschema.NewBudget(1<<20, nil)
+	d, err := jsonschema.NewDocument(root, "3.1.0", budget)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compile := func(name string) (taken int64) {
+		before := budget.Spent()
+		if _, err := d.Compile(at + name); err != nil {
+			t.Fatal(err)
+		}
+		return budget.Spent() - before
+	}
+	first := compile("s0")
+	for i := 1; i < schemas; i++ {
+		if again := compile("s" + strconv.Itoa(i)); again > first/4 {
+			t.Fatalf("a schema took %d values, one more with its pattern %d", first, again)
+		}
+	}
+	if other := compile("other"); other < first/2 {
+		t.Errorf("a schema took %d values, one with another pattern %d", first, other)
 	}
 }
 

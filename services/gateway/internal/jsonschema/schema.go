@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
 	library "github.com/santhosh-tekuri/jsonschema/v6"
@@ -51,11 +52,38 @@ func (f Format) validate(value any) error {
 // Compile compiles a schema that stands for itself. Formats are asserted, patterns are
 // those of RE2.
 func Compile(value jsontext.Value, formats ...Format) (*Schema, error) {
-	return compile(value, nil, formats...)
+	return compile(value, nil, &patterns{}, formats...)
+}
+
+// patterns are the regular expressions of a document's schemas, by their text. Documents write the same ones many
+// times, and one can take 100 KB.
+type patterns struct {
+	mu    sync.Mutex // guards what follows
+	known map[string]*regexp.Regexp
+}
+
+func (p *patterns) compile(expression string, budget *Budget) (*regexp.Regexp, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if known := p.known[expression]; known != nil {
+		return known, nil
+	}
+	if err := budget.Pattern(expression); err != nil {
+		return nil, err
+	}
+	compiled, err := regexp.Compile(expression)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // the schema's fault tells it
+	}
+	if p.known == nil {
+		p.known = make(map[string]*regexp.Regexp)
+	}
+	p.known[expression] = compiled
+	return compiled, nil
 }
 
 // compile is Compile within a budget, from which the value itself is taken already.
-func compile(value jsontext.Value, budget *Budget, formats ...Format) (*Schema, error) {
+func compile(value jsontext.Value, budget *Budget, known *patterns, formats ...Format) (*Schema, error) {
 	document, err := library.UnmarshalJSON(bytes.NewReader(value))
 	if err != nil {
 		return nil, fmt.Errorf("read schema: %w", err)
@@ -70,9 +98,7 @@ func compile(value jsontext.Value, budget *Budget, formats ...Format) (*Schema, 
 	compiling := true // values are held to the format regex later, at nobody's expense
 	compiler.UseRegexpEngine(func(expression string) (library.Regexp, error) {
 		if compiling {
-			if err := budget.Pattern(expression); err != nil {
-				return nil, err
-			}
+			return known.compile(expression, budget)
 		}
 		return regexp.Compile(expression)
 	})
