@@ -121,7 +121,7 @@ func New(options Options) (*Dispatcher, error) {
 		Poster: post.New(options.Egress.NewClient(egress.Options{})), Keeper: options.Bus, Emitter: d.emitter, Hooks: d.index, Owners: d.owners,
 		Notices: notices{d}, Logger: options.Logger, Metrics: deliver.NewMetrics(options.Metrics), Tracer: tracer(options.Tracer),
 		Schedule: options.DefaultSchedule, Retention: options.Retention, DisableAfter: options.DisableAfter,
-		UserAgent: "Waybill/" + options.Version, Cancelled: d.cancelled.Has, Watch: options.Watch,
+		UserAgent: "Waybill/" + options.Version, Cancelled: d.cancelled.Has, AskCancelled: d.cancelled.Ask, Watch: options.Watch,
 		Limits: admission.Options{Full: d.emitter.Full, Tight: d.memory.tight, WebhookBytes: d.memory.events.State().Limit / webhookShare},
 	})
 	d.order = order.New(order.Options{

@@ -14,7 +14,7 @@ import (
 	"waybill.dev/shared/store/recorder"
 )
 
-// database is all that a dispatcher asks of the database: fourteen methods.
+// database is all that a dispatcher asks of the database: fifteen methods.
 type database interface {
 	index.Store        // webhooks and their health
 	index.AccountStore // whose accounts there are

@@ -21,8 +21,11 @@ func (r Revision) Noted() Revision { return r + 1 }
 // Next returns the revision of the next outcome.
 func (r Revision) Next() Revision { return r + outcomeStep }
 
+// Run returns the first revision of the run.
+func (r Revision) Run() Revision { return r - r%RunStep }
+
 // NextRun returns the first revision of a new run.
-func (r Revision) NextRun() Revision { return (r/RunStep + 1) * RunStep }
+func (r Revision) NextRun() Revision { return r.Run() + RunStep }
 
 // First reports whether a state of this revision is the first that the log hears of its
 // delivery; noted: a note of it came before.

@@ -422,16 +422,22 @@ type CancelledRun struct {
 	Rev      domain.Revision // the first of the run
 }
 
-// CancelledJobs returns the ids of cancelled jobs that wait for the first attempt of a delivery: the newest before the given
+// CancelledJob is a cancelled job that waits for the first attempt of a delivery.
+type CancelledJob struct {
+	ID      string
+	Account string
+}
+
+// CancelledJobs returns the cancelled jobs that wait for the first attempt of a delivery: the newest before the given
 // id, or of all for "". The jobs_cancelled index has no others: SQLite takes the index for a condition that is written as its own.
-func (p *Pipeline) CancelledJobs(ctx context.Context, before string, limit int) ([]string, error) {
+func (p *Pipeline) CancelledJobs(ctx context.Context, before string, limit int) ([]CancelledJob, error) {
 	query := p.db.Reading(ctx).Model(&jobRow{}).Where("cancelled AND sent > delivered + failed")
 	if before != "" {
 		query = query.Where("id < ?", before)
 	}
-	var ids []string
-	err := query.Order("id DESC").Limit(limit).Pluck("id", &ids).Error
-	return ids, store.Wrap("read cancelled jobs", err)
+	var jobs []CancelledJob
+	err := query.Select("id", "account").Order("id DESC").Limit(limit).Scan(&jobs).Error
+	return jobs, store.Wrap("read cancelled jobs", err)
 }
 
 // CancelledRuns returns the deliveries of a cancelled job that had no attempt yet, in the order of their ids, from the one after
@@ -441,4 +447,12 @@ func (p *Pipeline) CancelledRuns(ctx context.Context, job string, after domain.D
 	err := p.db.Reading(ctx).Table("job_deliveries").Select("delivery_id AS delivery, rev").
 		Where("job_id = ? AND delivery_id > ?", job, string(after)).Order("delivery_id").Limit(limit).Scan(&runs).Error
 	return runs, store.Wrap("read runs of cancelled jobs", err)
+}
+
+// RunCancelled reports whether a cancelled job has asked for the run of a delivery, and no attempt has answered it yet.
+func (p *Pipeline) RunCancelled(ctx context.Context, run CancelledRun) (bool, error) {
+	var found int64
+	err := p.db.Reading(ctx).Raw(`SELECT count(*) FROM job_deliveries d JOIN jobs j ON j.id = d.job_id
+		WHERE d.delivery_id = ? AND d.rev = ? AND j.cancelled`, string(run.Delivery), int64(run.Rev)).Scan(&found).Error
+	return found > 0, store.Wrap("look for a run among those of cancelled jobs", err)
 }

@@ -340,7 +340,7 @@ func testJobCancel(t *testing.T, b *bench) {
 	if b.advance(t, made.ID) || len(b.openRequestsBy(t, 300)) != pageSize {
 		t.Error("it goes on")
 	}
-	if left, err := b.CancelledJobs(t.Context(), "", pageSize); err != nil || !slices.Equal(left, []string{made.ID}) {
+	if left, err := b.CancelledJobs(t.Context(), "", pageSize); err != nil || !slices.Equal(left, []pipeline.CancelledJob{{ID: made.ID, Account: account}}) {
 		t.Errorf("cancelled with something left: %v, %v", left, err)
 	}
 	if left, err := b.CancelledJobs(t.Context(), made.ID, pageSize); err != nil || len(left) != 0 {
@@ -355,11 +355,20 @@ func testJobCancel(t *testing.T, b *bench) {
 	if err != nil || len(rest) != 1 || rest[0].Delivery != tasks[pageSize-1].Delivery || rest[0].Rev != tasks[pageSize-1].Rev {
 		t.Errorf("on the second page: %v, %v", rest, err)
 	}
+	isCancelled := func(run pipeline.CancelledRun, want bool) {
+		t.Helper()
+		if got, err := b.RunCancelled(t.Context(), run); err != nil || got != want {
+			t.Errorf("%+v is cancelled: %t, %v", run, got, err)
+		}
+	}
+	isCancelled(rest[0], true)
+	isCancelled(pipeline.CancelledRun{Delivery: rest[0].Delivery, Rev: rest[0].Rev.NextRun()}, false)
 	// What it had sent is still counted.
 	b.answer(t, domain.StatusDelivered, b.openRequestsBy(t, 300)...)
 	if got := b.job(t, made.ID); got.Delivered != pageSize || got.Sent != pageSize || got.Status != domain.JobCancelled {
 		t.Errorf("at the end: %+v", got)
 	}
+	isCancelled(rest[0], false)
 	if left, err := b.CancelledJobs(t.Context(), "", 1); err != nil || len(left) != 0 {
 		t.Errorf("at the end %v have something left, %v", left, err)
 	}

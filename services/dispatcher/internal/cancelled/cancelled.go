@@ -7,6 +7,7 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,27 +19,41 @@ import (
 
 const (
 	pageSize = 1000
-	// lookEvery is how long it takes to notice a cancellation whose announcement was lost. With the reading it is less than the second in
+	// pagesALook is how many pages of runs a look reads.
+	pagesALook = 20
+	// lookEvery is how long it takes to notice a cancellation whose announcement was lost. With the look it is less than the second in
 	// which nothing more of a cancelled job begins.
 	lookEvery = 500 * time.Millisecond
-	// maxRuns is how many runs are remembered before those of finished jobs are dropped.
+	// maxRuns is how many runs are remembered, and a page more. The database is asked for the others.
 	maxRuns = 100_000
-	// callTimeout ends a call to the database that hangs.
+	// anewEvery is how often jobs with more runs than that are read anew: what has ended makes room for the next.
+	anewEvery = 10 * time.Second
+	// callTimeout ends a call to the database that hangs, and askTimeout one that an attempt waits for.
 	callTimeout = 5 * time.Second
+	askTimeout  = time.Second
 )
 
 // Store has the deliveries that jobs wait for.
 type Store interface {
 	// CancelledJobs returns the newest cancelled jobs before the given one, "" for no bound, that wait for the first attempt of a delivery.
-	CancelledJobs(ctx context.Context, before string, limit int) ([]string, error)
+	CancelledJobs(ctx context.Context, before string, limit int) ([]pipeline.CancelledJob, error)
 	// CancelledRuns returns the deliveries of a cancelled job that had no attempt yet, after the given one.
 	CancelledRuns(ctx context.Context, job string, after domain.DeliveryID, limit int) ([]pipeline.CancelledRun, error)
+	// RunCancelled reports whether a cancelled job waits for the first attempt of a run.
+	RunCancelled(ctx context.Context, run pipeline.CancelledRun) (bool, error)
 }
 
 // run is a run of a delivery that a job has asked for.
 type run struct {
 	job string
 	rev domain.Revision // the first
+}
+
+// unread is a job whose runs are not all known.
+type unread struct {
+	pipeline.CancelledJob
+
+	last domain.DeliveryID // up to which they are
 }
 
 // Runs are the runs of deliveries that were cancelled before their first attempt.
@@ -48,12 +63,15 @@ type Runs struct {
 
 	mu     sync.RWMutex
 	runs   map[domain.DeliveryID]run
+	unsure map[string]struct{} // accounts with jobs whose runs are not all known
 	waking signal.Signal
 
 	// The goroutine that looks has these to itself.
-	known map[string]struct{} // jobs whose runs were read
-	left  map[string]struct{} // jobs seen since the last look at the oldest
-	older string              // the job before which the next look goes on; "": it has all
+	known  map[string]struct{} // jobs that were seen
+	left   map[string]struct{} // jobs seen since the last look at the oldest
+	older  string              // the job before which the next look goes on; "": it has all
+	unread []unread            // the next to be read first
+	anew   time.Time           // when they were read anew last
 }
 
 // New returns Runs that know of nothing.
@@ -64,22 +82,41 @@ func New(store Store, log *slog.Logger) *Runs {
 	}
 }
 
-// Has reports whether a delivery's run was cancelled before its first attempt. First deliveries
+// Has reports whether it is known that a delivery's run was cancelled before its first attempt. It never waits. First deliveries
 // cost nothing: nobody can cancel those.
 func (r *Runs) Has(t *domain.Task) bool {
+	has, _ := r.find(t)
+	return has
+}
+
+// Ask reports the same before an attempt. It asks the database while the account has cancelled jobs whose runs are not all known. If the
+// database does not answer, the attempt begins.
+func (r *Runs) Ask(t *domain.Task) bool {
+	has, unsure := r.find(t)
+	if has || !unsure {
+		return has
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
+	defer cancel()
+	has, err := r.store.RunCancelled(ctx, pipeline.CancelledRun{Delivery: t.Delivery, Rev: t.Rev.Run()})
+	return err == nil && has // Run logs that the database is away
+}
+
+func (r *Runs) find(t *domain.Task) (has, unsure bool) {
 	if t.Rev < domain.RunStep || t.RunAttempts > 0 {
-		return false
+		return false, false
 	}
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	ended, ok := r.runs[t.Delivery]
-	return ok && t.Rev >= ended.rev && t.Rev < ended.rev.NextRun()
+	_, unsure = r.unsure[t.Account]
+	return ok && t.Rev.Run() == ended.rev, unsure
 }
 
 // Heard has Run look at once: a job was cancelled.
 func (r *Runs) Heard() { r.waking.Give() }
 
-// Load reads the runs of all cancelled jobs. It tries until it succeeds. It comes before Run.
+// Load learns of all cancelled jobs. It tries until it succeeds. It comes before Run.
 func (r *Runs) Load(ctx context.Context) error {
 	for {
 		if err := r.insist(ctx); err != nil || r.older == "" {
@@ -112,83 +149,114 @@ func (r *Runs) Run(ctx context.Context) error {
 	}
 }
 
-// look reads the runs of cancelled jobs that are not known, of two pages of jobs at most: the newest, so that a cancellation is
-// noticed at once, and the next page of older ones. So an account that cancels very many jobs does not make each look longer.
-// Nothing is added to a job once it is cancelled.
+// look reads two pages of cancelled jobs at most: the newest, so that a cancellation is noticed at once, and the next page of older ones;
+// and then pagesALook pages of runs. So neither an account that cancels very many jobs nor a job of very many deliveries makes a look
+// longer. Nothing is added to a job once it is cancelled.
 func (r *Runs) look(ctx context.Context) error {
 	newest, err := r.page(ctx, "")
 	if err != nil {
 		return err
 	}
-	if len(newest) == pageSize {
-		older, err := r.page(ctx, cmp.Or(r.older, newest[pageSize-1]))
+	all := len(newest) < pageSize
+	if !all {
+		older, err := r.page(ctx, cmp.Or(r.older, newest[pageSize-1].ID))
 		if err != nil {
 			return err
 		}
-		if len(older) == pageSize {
-			r.older = older[pageSize-1]
-			return nil
+		if all = len(older) < pageSize; !all {
+			r.older = older[pageSize-1].ID
 		}
 	}
-	r.older = ""
-	r.forget()
-	return nil
+	if all {
+		r.older = ""
+		r.forget()
+	}
+	err = r.read(ctx)
+	r.doubt()
+	return err
 }
 
-// page reads a page of jobs, and the runs of those that are not known.
-func (r *Runs) page(ctx context.Context, before string) ([]string, error) {
-	jobs, err := call(ctx, func(ctx context.Context) ([]string, error) { return r.store.CancelledJobs(ctx, before, pageSize) })
+// page reads a page of jobs. The runs of new ones are read before those of older ones.
+func (r *Runs) page(ctx context.Context, before string) ([]pipeline.CancelledJob, error) {
+	jobs, err := call(ctx, func(ctx context.Context) ([]pipeline.CancelledJob, error) {
+		return r.store.CancelledJobs(ctx, before, pageSize)
+	})
 	if err != nil {
 		return nil, err
 	}
+	var seen []unread
 	for _, job := range jobs {
-		r.left[job] = struct{}{}
-		if _, ok := r.known[job]; ok {
-			continue
+		r.left[job.ID] = struct{}{}
+		if _, ok := r.known[job.ID]; !ok {
+			r.known[job.ID] = struct{}{}
+			seen = append(seen, unread{CancelledJob: job})
 		}
-		if err := r.read(ctx, job); err != nil {
-			return nil, err
-		}
-		r.known[job] = struct{}{}
 	}
+	if before == "" {
+		r.unread = append(seen, r.unread...)
+	} else {
+		r.unread = append(r.unread, seen...)
+	}
+	r.doubt()
 	return jobs, nil
 }
 
-// read reads the runs of a job.
-func (r *Runs) read(ctx context.Context, job string) error {
-	for last := domain.DeliveryID(""); ; {
+// doubt notes which accounts have jobs whose runs are not all known.
+func (r *Runs) doubt() {
+	unsure := make(map[string]struct{})
+	for _, job := range r.unread {
+		unsure[job.Account] = struct{}{}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.unsure = unsure
+}
+
+// read reads pages of runs, a page of a job in its turn, as far as pagesALook and maxRuns let it.
+func (r *Runs) read(ctx context.Context) error {
+	for pages := 0; pages < pagesALook && len(r.unread) > 0 && len(r.runs) < maxRuns; pages++ {
+		job := r.unread[0]
 		page, err := call(ctx, func(ctx context.Context) ([]pipeline.CancelledRun, error) {
-			return r.store.CancelledRuns(ctx, job, last, pageSize)
+			return r.store.CancelledRuns(ctx, job.ID, job.last, pageSize)
 		})
 		if err != nil {
 			return err
 		}
 		r.mu.Lock()
 		for _, one := range page {
-			last = one.Delivery
+			job.last = one.Delivery
 			if one.Rev >= r.runs[one.Delivery].rev { // jobs may be read in another order than they were made
-				r.runs[one.Delivery] = run{job, one.Rev}
+				r.runs[one.Delivery] = run{job.ID, one.Rev}
 			}
 		}
 		r.mu.Unlock()
-		if len(page) < pageSize {
-			return nil
+		r.unread = r.unread[1:]
+		if len(page) == pageSize {
+			r.unread = append(r.unread, job)
 		}
 	}
+	return nil
 }
 
-// forget drops the runs of jobs for which no attempt is missing, once more than maxRuns are remembered. Until then they stay: the bus may
-// hand a delivery out a second time.
+// forget drops the runs of jobs for which no attempt is missing, once maxRuns are remembered. Until then they stay: the bus may hand a
+// delivery out a second time. Jobs that are not read to their end are read anew, without what has ended meanwhile.
 func (r *Runs) forget() {
 	left := r.left
 	r.left = make(map[string]struct{}, len(left))
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.known) <= len(left) || len(r.runs) <= maxRuns {
+	anew := len(r.unread) > 0 && time.Since(r.anew) >= anewEvery
+	if len(r.runs) < maxRuns || len(r.known) <= len(left) && !anew {
 		return
 	}
-	maps.DeleteFunc(r.runs, func(_ domain.DeliveryID, of run) bool { _, ok := left[of.job]; return !ok })
-	r.known = left
+	r.known, r.anew = left, time.Now()
+	r.unread = slices.DeleteFunc(r.unread, func(job unread) bool { _, ok := left[job.ID]; return !ok })
+	keeps := maps.Clone(left)
+	for i := range r.unread {
+		r.unread[i].last = ""
+		delete(keeps, r.unread[i].ID)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.runs, func(_ domain.DeliveryID, of run) bool { _, ok := keeps[of.job]; return !ok })
 }
 
 // call calls the store, for callTimeout at most.

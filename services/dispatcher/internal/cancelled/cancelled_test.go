@@ -1,6 +1,7 @@
 package cancelled_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,16 +18,19 @@ import (
 	"waybill.dev/shared/store/pipeline"
 )
 
-// left are the runs of jobs; the first calls fail.
+// left are the runs of jobs, whose ids begin with their accounts; the first calls fail. To read a page of runs takes 5 ms.
 type left struct {
 	mu    sync.Mutex
 	jobs  map[string][]pipeline.CancelledRun
 	fails int
 	reads int // pages of runs
 	looks int // pages of jobs
+	asked int // single runs
 }
 
-func (l *left) CancelledJobs(_ context.Context, before string, limit int) ([]string, error) {
+func accountOf(job string) string { return job[:1] }
+
+func (l *left) CancelledJobs(_ context.Context, before string, limit int) ([]pipeline.CancelledJob, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.looks++
@@ -34,26 +38,50 @@ func (l *left) CancelledJobs(_ context.Context, before string, limit int) ([]str
 		l.fails--
 		return nil, errors.New("away")
 	}
-	var page []string
+	var page []pipeline.CancelledJob
 	for _, job := range slices.Backward(slices.Sorted(maps.Keys(l.jobs))) {
 		if (before == "" || job < before) && len(page) < limit {
-			page = append(page, job)
+			page = append(page, pipeline.CancelledJob{ID: job, Account: accountOf(job)})
 		}
 	}
 	return page, nil
 }
 
-func (l *left) CancelledRuns(_ context.Context, job string, after domain.DeliveryID, limit int) ([]pipeline.CancelledRun, error) {
+func (l *left) CancelledRuns(ctx context.Context, job string, after domain.DeliveryID, limit int) ([]pipeline.CancelledRun, error) {
+	select {
+	case <-time.After(5 * time.Millisecond):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.reads++
-	var page []pipeline.CancelledRun
-	for _, run := range l.jobs[job] {
-		if run.Delivery > after && len(page) < limit {
-			page = append(page, run)
+	rest := l.jobs[job]
+	at, found := search(rest, after)
+	if found {
+		at++
+	}
+	return rest[at:min(len(rest), at+limit)], nil
+}
+
+func (l *left) RunCancelled(_ context.Context, run pipeline.CancelledRun) (bool, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.asked++
+	if l.fails > 0 {
+		l.fails--
+		return false, errors.New("away")
+	}
+	for _, list := range l.jobs {
+		if at, ok := search(list, run.Delivery); ok && list[at].Rev == run.Rev {
+			return true, nil
 		}
 	}
-	return page, nil
+	return false, nil
+}
+
+func search(list []pipeline.CancelledRun, id domain.DeliveryID) (int, bool) {
+	return slices.BinarySearchFunc(list, id, func(run pipeline.CancelledRun, id domain.DeliveryID) int { return cmp.Compare(run.Delivery, id) })
 }
 
 // change changes the jobs between two calls.
@@ -166,14 +194,17 @@ func TestManyCancelledJobs(t *testing.T) {
 		if err := r.Load(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if _, reads := store.called(); reads != 5500 {
-			t.Errorf("at the start the runs of %d jobs were read", reads)
-		}
 		go func() { _ = r.Run(t.Context()) }()
 		synctest.Wait()
 		has := func(job string) bool {
-			return r.Has(&domain.Task{Delivery: domain.DeliveryID("of " + job), Rev: 2000})
+			return r.Ask(&domain.Task{Account: accountOf(job), Delivery: domain.DeliveryID("of " + job), Rev: 2000})
 		}
+		for n := 0; n < 5500; n += 50 {
+			if job := fmt.Sprintf("j%05d", n); !has(job) {
+				t.Errorf("at the start, the delivery of %s begins", job)
+			}
+		}
+		store.called()
 		cancel("j99999")
 		cancel("j00000.5") // older than a page
 		<-time.After(time.Second)
@@ -204,23 +235,76 @@ func TestLaterRunCounts(t *testing.T) {
 	})
 }
 
-// Jobs that have nothing left are forgotten once many runs are known, and no others.
+// While the runs of a very large job are read, no attempt of it begins, and none of another account's job that is cancelled
+// meanwhile. Attempts of accounts without such jobs ask nobody.
+func TestLargeJob(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &left{jobs: map[string][]pipeline.CancelledRun{}}
+		r := started(t, store)
+		cancel := func(job string, list []pipeline.CancelledRun) {
+			store.change(func(jobs map[string][]pipeline.CancelledRun) { jobs[job] = list })
+			r.Heard()
+		}
+		task := func(account string, delivery domain.DeliveryID) *domain.Task {
+			return &domain.Task{Account: account, Delivery: delivery, Rev: 2002}
+		}
+		cancel("a large one", runs(300_000))
+		<-time.After(100 * time.Millisecond) // of the bubble
+		cancel("b small one", []pipeline.CancelledRun{{Delivery: "e", Rev: 2000}})
+		<-time.After(time.Second)
+		synctest.Wait()
+		if !r.Ask(task("a", "d000000")) || !r.Ask(task("b", "e")) || store.asked != 0 {
+			t.Errorf("what was read begins, or is asked for: %d times", store.asked)
+		}
+		if !r.Ask(task("a", "d299999")) || r.Ask(task("a", "f")) || store.asked != 2 {
+			t.Errorf("what was not read begins, or what was not cancelled does not; asked for %d times", store.asked)
+		}
+		if r.Ask(task("b", "f")) || r.Ask(task("c", "f")) || r.Has(task("a", "d299999")) || store.asked != 2 {
+			t.Errorf("asked without need: %d times", store.asked)
+		}
+		store.change(func(map[string][]pipeline.CancelledRun) { store.fails = 1 })
+		if r.Ask(task("a", "d299999")) {
+			t.Error("cancelled, the database does not say")
+		}
+	})
+}
+
+// Of all that was cancelled, some 100,000 runs are remembered: what has ended makes room for the next.
 func TestManyRuns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := &left{jobs: map[string][]pipeline.CancelledRun{"many": runs(100_000), "one": {{Delivery: "e", Rev: 2000}}}}
+		list := runs(150_000)
+		store := &left{jobs: map[string][]pipeline.CancelledRun{"a large one": list, "b small one": {{Delivery: "e", Rev: 2000}}}}
 		r := started(t, store)
-		has := func() [2]bool {
+		known := func() (n int) {
+			for _, run := range list {
+				if r.Has(&domain.Task{Delivery: run.Delivery, Rev: 2000}) {
+					n++
+				}
+			}
+			return n
+		}
+		most := 0
+		for left := list; len(left) > 0; left = left[min(len(left), 1500):] {
+			store.change(func(jobs map[string][]pipeline.CancelledRun) { jobs["a large one"] = left })
 			<-time.After(time.Second)
 			synctest.Wait()
-			return [2]bool{r.Has(&domain.Task{Delivery: "d000001", Rev: 2000}), r.Has(&domain.Task{Delivery: "e", Rev: 2000})}
+			if last := list[len(list)-1]; !r.Ask(&domain.Task{Account: "a", Delivery: last.Delivery, Rev: 2000}) || !r.Has(&domain.Task{Delivery: "e", Rev: 2000}) {
+				t.Fatalf("a cancelled run begins when %d are left", len(left))
+			}
+			if len(left)%30_000 == 0 {
+				most = max(most, known())
+			}
 		}
-		if got := has(); got != [2]bool{true, true} {
-			t.Errorf("at first: %v", got)
+		if most < 90_000 || most > 102_000 {
+			t.Errorf("%d runs were remembered", most)
 		}
-		store.change(func(jobs map[string][]pipeline.CancelledRun) { delete(jobs, "many") })
-		if got := has(); got != [2]bool{false, true} {
-			t.Errorf("when it has nothing left: %v", got)
+		store.change(func(jobs map[string][]pipeline.CancelledRun) { delete(jobs, "a large one") })
+		<-time.After(time.Minute)
+		synctest.Wait()
+		if _, reads := store.called(); reads == 0 || !r.Has(&domain.Task{Delivery: "e", Rev: 2000}) {
+			t.Error("the other job is forgotten")
 		}
 	})
 }

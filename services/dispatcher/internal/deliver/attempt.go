@@ -62,7 +62,7 @@ const (
 // send makes one attempt and has its outcome stored.
 func (d *Deliverer) send(ep *endpoint, job *Job) result {
 	task := job.Task
-	if d.ended(ep.hook, job) {
+	if d.ended(ep.hook, job, d.options.AskCancelled) {
 		return resultNone
 	}
 	config := ep.hook.Config()

@@ -48,6 +48,10 @@ func TestEveryChangeOfADelivery(t *testing.T) {
 			r.options.Cancelled = func(t *domain.Task) bool { return t.Delivery == job.Task.Delivery }
 			offered(r, job)
 		}},
+		{domain.ChangeCancelled, nil, func(r *rig, job *Job) {
+			r.options.AskCancelled = func(t *domain.Task) bool { return t.Delivery == job.Task.Delivery }
+			offered(r, job)
+		}},
 		{domain.ChangeRetention, nil, func(r *rig, job *Job) {
 			job.Task.ReceivedAt = time.Now().Add(-101 * time.Hour)
 			offered(r, job)

@@ -63,9 +63,10 @@ type Options struct {
 	DisableAfter time.Duration
 	UserAgent    string
 	Limits       admission.Options
-	// Cancelled reports whether a delivery was asked for by a job that was cancelled before the delivery's
-	// attempt; nil: none was.
-	Cancelled func(*domain.Task) bool
+	// Cancelled reports whether it is known that a delivery was asked for by a job that was cancelled before the delivery's
+	// attempt; nil: none was. It must not block. AskCancelled is asked as well before an attempt, and may.
+	Cancelled    func(*domain.Task) bool
+	AskCancelled func(*domain.Task) bool
 	// Watch is told of each attempt that was made; nil: nobody. It must not block.
 	Watch func(Made)
 }
@@ -136,7 +137,7 @@ func (d *Deliverer) begin(hook *index.Hook, job *Job) {
 		job.Origin.Abandoned()
 		return
 	}
-	if d.ended(hook, job) {
+	if d.ended(hook, job, d.options.Cancelled) {
 		return
 	}
 	ep := d.endpoint(hook)
@@ -163,13 +164,13 @@ func (d *Deliverer) release(job *Job) {
 
 // ended handles a job that must not be attempted, and reports whether the job is one. A probe's right is given back: by the
 // job's origin if the job is abandoned, else by ended.
-func (d *Deliverer) ended(hook *index.Hook, job *Job) bool {
+func (d *Deliverer) ended(hook *index.Hook, job *Job, cancelled func(*domain.Task) bool) bool {
 	config := hook.Config()
 	why, ends := config.Ends(job.Task.ReceivedAt, job.Task.Request != "")
 	switch {
 	case ends:
 		d.End(job, why)
-	case d.options.Cancelled != nil && d.options.Cancelled(job.Task):
+	case cancelled != nil && cancelled(job.Task):
 		d.End(job, domain.ChangeCancelled)
 	case time.Since(job.Task.ReceivedAt) > d.options.Retention && job.Task.Request == "":
 		d.End(job, domain.ChangeRetention)
