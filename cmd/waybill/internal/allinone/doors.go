@@ -37,10 +37,11 @@ type doors struct {
 	settings settings.Settings
 	log      *slog.Logger
 
-	mu      sync.Mutex
-	open    []*door // the one asked for last at the end
-	handler http.Handler
-	serve   func(*door) // nil: not yet
+	handler http.Handler // set before a door is served
+
+	mu    sync.Mutex
+	open  []*door     // the one asked for last at the end
+	serve func(*door) // nil: not yet
 }
 
 // door is the port of a deployment.
@@ -121,6 +122,14 @@ func (o *door) close() {
 	_ = o.server.Close() // if it never ran
 }
 
+// drop forgets a door that nobody can enter any more, so that its deployment gets another one.
+func (d *doors) drop(o *door) {
+	o.close()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.open = slices.DeleteFunc(d.open, func(one *door) bool { return one == o })
+}
+
 // keep notes the ports for the next start.
 func (d *doors) keep() {
 	text, err := json.Marshal(d.open)
@@ -152,11 +161,13 @@ func (d *doors) run(ctx context.Context, handler http.Handler) error {
 		running.Go(func() {
 			if err := o.server.Run(ctx); err != nil && ctx.Err() == nil {
 				d.log.Warn("a deployment has lost its local address", "deployment", o.Deployment, "error", err)
+				d.drop(o)
 			}
 		})
 	}
+	d.handler = handler
 	d.mu.Lock()
-	d.handler, d.serve = handler, serve
+	d.serve = serve
 	for _, o := range d.open {
 		serve(o)
 	}
@@ -182,10 +193,7 @@ func (d *doors) enter(deployment string) http.Handler {
 		}
 		r.Host = host
 		withoutOwnCookies(r.Header)
-		d.mu.Lock()
-		handler := d.handler
-		d.mu.Unlock()
-		handler.ServeHTTP(w, r)
+		d.handler.ServeHTTP(w, r)
 	})
 }
 

@@ -1,12 +1,15 @@
 package allinone
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
+	"runtime"
 	"strconv"
 	"testing"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -52,12 +55,17 @@ func TestDoors(t *testing.T) {
 			fmt.Fprintf(w, "%s %q", r.Host, r.Header.Values("Cookie"))
 		}))
 	})
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, first, http.NoBody)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, first, http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}
 	request.Header.Set("Cookie", "waybill=session; a=1; __Host-waybill-oidc=state; Waybill-theme=dark; b=2")
+	await(t, "the deployments are served", func() bool { return d.serves() })
+	d.mu.Lock() // as if a port was being opened
 	answer, err := http.DefaultClient.Do(request)
+	d.mu.Unlock()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,6 +73,50 @@ func TestDoors(t *testing.T) {
 	text, err := io.ReadAll(answer.Body)
 	if want := `shop.gateway.localhost ["a=1; b=2"]`; err != nil || string(text) != want {
 		t.Errorf("it gets %s, want %s (%v)", text, want, err)
+	}
+}
+
+func (d *doors) serves() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.serve != nil
+}
+
+func await(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); !is(); {
+		if time.Now().After(end) {
+			t.Fatalf("not within ten seconds: %s", what)
+		}
+		runtime.Gosched()
+	}
+}
+
+// A deployment whose port is lost gets another one.
+func TestLostDoor(t *testing.T) {
+	t.Parallel()
+	d, end := openDoors(t, t.TempDir())
+	defer end()
+	lost, kept := d.url("shop"), d.url("desk")
+	var group errgroup.Group
+	group.Go(func() error { return d.run(t.Context(), http.NotFoundHandler()) })
+	if err := d.open[0].server.Close(); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "it has another address", func() bool {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, d.url("shop"), http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return false
+		}
+		_ = answer.Body.Close()
+		return d.url("shop") != lost
+	})
+	if d.url("desk") != kept || len(d.list()) != 2 {
+		t.Errorf("the other one is at %s, and was at %s; %d are open", d.url("desk"), kept, len(d.list()))
 	}
 }
 
