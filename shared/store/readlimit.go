@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"sync"
 	"time"
 )
 
@@ -15,7 +16,43 @@ const readLimit = 20 * time.Second
 type limitedReads struct {
 	*sql.DB
 
-	limit time.Duration
+	limit    time.Duration
+	frequent *frequent
+}
+
+// mostFrequent bounds how many reads are kept prepared, on each connection some 10 KB for each. The loops that look for
+// work ask first after the start, some 40 queries.
+const mostFrequent = 128
+
+// frequent are reads that came twice, prepared: to parse and to plan a short one takes longer than to run it.
+type frequent struct {
+	mu         sync.Mutex
+	statements map[string]*sql.Stmt // by text; nil: came once
+}
+
+// statement returns the prepared statement of a query; nil: there is none.
+func (f *frequent) statement(ctx context.Context, db *sql.DB, query string) *sql.Stmt {
+	f.mu.Lock()
+	stmt, known := f.statements[query]
+	if !known && len(f.statements) < mostFrequent {
+		f.statements[query] = nil
+	}
+	f.mu.Unlock()
+	if stmt != nil || !known {
+		return stmt
+	}
+	stmt, err := db.PrepareContext(ctx, query)
+	if err != nil {
+		return nil // the query itself tells why
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if other := f.statements[query]; other != nil {
+		_ = stmt.Close()
+		return other
+	}
+	f.statements[query] = stmt
+	return stmt
 }
 
 // limited returns a context that ends after the limit. A context that ends earlier is returned as it is, so that no timer
@@ -31,10 +68,18 @@ func (r limitedReads) limited(ctx context.Context) context.Context {
 
 // QueryContext is that of sql.DB.
 func (r limitedReads) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	return r.DB.QueryContext(r.limited(ctx), query, args...)
+	ctx = r.limited(ctx)
+	if stmt := r.frequent.statement(ctx, r.DB, query); stmt != nil {
+		return stmt.QueryContext(ctx, args...)
+	}
+	return r.DB.QueryContext(ctx, query, args...)
 }
 
 // QueryRowContext is that of sql.DB.
 func (r limitedReads) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
-	return r.DB.QueryRowContext(r.limited(ctx), query, args...)
+	ctx = r.limited(ctx)
+	if stmt := r.frequent.statement(ctx, r.DB, query); stmt != nil {
+		return stmt.QueryRowContext(ctx, args...)
+	}
+	return r.DB.QueryRowContext(ctx, query, args...)
 }
