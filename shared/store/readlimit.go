@@ -41,7 +41,7 @@ func (f *frequent) statement(ctx context.Context, db *sql.DB, query string) *sql
 	if stmt != nil || !known {
 		return stmt
 	}
-	stmt, err := db.PrepareContext(ctx, query)
+	stmt, err := db.PrepareContext(ctx, query) //nolint:sqlclosecheck // it ends with the database
 	if err != nil {
 		return nil // the query itself tells why
 	}
@@ -69,7 +69,7 @@ func (r limitedReads) limited(ctx context.Context) context.Context {
 // QueryContext is that of sql.DB.
 func (r limitedReads) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	ctx = r.limited(ctx)
-	if stmt := r.frequent.statement(ctx, r.DB, query); stmt != nil {
+	if stmt := r.frequent.statement(ctx, r.DB, query); stmt != nil { //nolint:sqlclosecheck // it ends with the database
 		return stmt.QueryContext(ctx, args...)
 	}
 	return r.DB.QueryContext(ctx, query, args...)
@@ -78,7 +78,7 @@ func (r limitedReads) QueryContext(ctx context.Context, query string, args ...an
 // QueryRowContext is that of sql.DB.
 func (r limitedReads) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
 	ctx = r.limited(ctx)
-	if stmt := r.frequent.statement(ctx, r.DB, query); stmt != nil {
+	if stmt := r.frequent.statement(ctx, r.DB, query); stmt != nil { //nolint:sqlclosecheck // it ends with the database
 		return stmt.QueryRowContext(ctx, args...)
 	}
 	return r.DB.QueryRowContext(ctx, query, args...)

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"waybill.dev/shared/again"
@@ -24,6 +25,8 @@ const (
 	// lookEvery is how long it takes to notice a cancellation whose announcement was lost. With the look it is less than the second in
 	// which nothing more of a cancelled job begins.
 	lookEvery = 500 * time.Millisecond
+	// restAfter is how long after the last run that was seen nobody looks any more. The first run after that asks the database.
+	restAfter = 10 * time.Second
 	// maxRuns is how many runs are remembered, and a page more. The database is asked for the others.
 	maxRuns = 100_000
 	// anewEvery is how often jobs with more runs than that are read anew: what has ended makes room for the next.
@@ -64,7 +67,9 @@ type Runs struct {
 	mu     sync.RWMutex
 	runs   map[domain.DeliveryID]run
 	unsure map[string]struct{} // accounts with jobs whose runs are not all known
+	looked time.Time           // when Runs looked last
 	waking signal.Signal
+	seen   atomic.Int64 // when a run was seen last, in nanoseconds since 1970
 
 	// The goroutine that looks has these to itself.
 	known  map[string]struct{} // jobs that were seen
@@ -89,8 +94,8 @@ func (r *Runs) Has(t *domain.Task) bool {
 	return has
 }
 
-// Ask reports the same before an attempt. It asks the database while the account has cancelled jobs whose runs are not all known. If the
-// database does not answer, the attempt begins.
+// Ask reports the same before an attempt. Ask asks the database while the account has cancelled jobs whose runs are not all known, and
+// where nobody has looked for a second. If the database does not answer, the attempt begins.
 func (r *Runs) Ask(t *domain.Task) bool {
 	has, unsure := r.find(t)
 	if has || !unsure {
@@ -106,10 +111,13 @@ func (r *Runs) find(t *domain.Task) (has, unsure bool) {
 	if t.Rev < domain.RunStep || t.RunAttempts > 0 {
 		return false, false
 	}
+	now := time.Now()
+	r.seen.Store(now.UnixNano())
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	ended, ok := r.runs[t.Delivery]
 	_, unsure = r.unsure[t.Account]
+	unsure = unsure || now.Sub(r.looked) > 2*lookEvery
 	return ok && t.Rev.Run() == ended.rev, unsure
 }
 
@@ -132,7 +140,7 @@ func (r *Runs) insist(ctx context.Context) error {
 	}, func(func()) error { return r.look(ctx) })
 }
 
-// Run looks for jobs that were cancelled, when it hears of one and each lookEvery, until ctx is done.
+// Run looks for jobs that were cancelled, when it hears of one and, as long as runs come, each lookEvery, until ctx is done.
 func (r *Runs) Run(ctx context.Context) error {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
@@ -142,6 +150,9 @@ func (r *Runs) Run(ctx context.Context) error {
 			return nil
 		case <-r.waking:
 		case <-ticker.C:
+			if len(r.unread) == 0 && time.Since(time.Unix(0, r.seen.Load())) > restAfter {
+				continue
+			}
 		}
 		if r.insist(ctx) != nil {
 			return nil
@@ -209,7 +220,7 @@ func (r *Runs) doubt() {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.unsure = unsure
+	r.unsure, r.looked = unsure, time.Now()
 }
 
 // read reads pages of runs, a page of a job in its turn, as far as pagesALook and maxRuns let it.

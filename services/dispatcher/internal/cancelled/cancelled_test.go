@@ -159,6 +159,7 @@ func TestLostAnnouncement(t *testing.T) {
 		task := &domain.Task{Delivery: "d000000", Rev: 2000}
 		for n := range 3 {
 			<-time.After(time.Hour + time.Duration(n)*170*time.Millisecond) // of the bubble, anywhere between two looks
+			r.Has(task)                                                     // runs come
 			store.change(func(jobs map[string][]pipeline.CancelledRun) {
 				clear(jobs)
 				jobs[fmt.Sprint("j", n)] = []pipeline.CancelledRun{{Delivery: task.Delivery, Rev: task.Rev}}
@@ -277,6 +278,7 @@ func TestManyRuns(t *testing.T) {
 		list := runs(150_000)
 		store := &left{jobs: map[string][]pipeline.CancelledRun{"a large one": list, "b small one": {{Delivery: "e", Rev: 2000}}}}
 		r := started(t, store)
+		r.Has(&domain.Task{Rev: 2000}) // runs come
 		known := func() (n int) {
 			for _, run := range list {
 				if r.Has(&domain.Task{Delivery: run.Delivery, Rev: 2000}) {
@@ -305,6 +307,31 @@ func TestManyRuns(t *testing.T) {
 		synctest.Wait()
 		if _, reads := store.called(); reads == 0 || !r.Has(&domain.Task{Delivery: "e", Rev: 2000}) {
 			t.Error("the other job is forgotten")
+		}
+	})
+}
+
+// Where no run comes, nobody looks. The first one that comes is known all the same.
+func TestRest(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &left{jobs: map[string][]pipeline.CancelledRun{}}
+		r := started(t, store)
+		<-time.After(20 * time.Second)
+		store.called()
+		<-time.After(time.Hour)
+		if looks, _ := store.called(); looks > 0 {
+			t.Errorf("%d looks in an hour without runs", looks)
+		}
+		store.change(func(jobs map[string][]pipeline.CancelledRun) { jobs["a1"] = runs(2) })
+		task := &domain.Task{Delivery: "d000000", Account: "a", Rev: 2000}
+		if !r.Ask(task) {
+			t.Error("an attempt begins after the rest")
+		}
+		<-time.After(time.Second)
+		synctest.Wait()
+		if looks, _ := store.called(); looks == 0 || !r.Has(task) {
+			t.Errorf("%d looks after a run has come", looks)
 		}
 	})
 }
