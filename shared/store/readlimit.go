@@ -41,14 +41,14 @@ func (f *frequent) statement(ctx context.Context, db *sql.DB, query string) *sql
 	if stmt != nil || !known {
 		return stmt
 	}
-	stmt, err := db.PrepareContext(ctx, query) //nolint:sqlclosecheck // it ends with the database
+	stmt, err := db.PrepareContext(ctx, query)
 	if err != nil {
 		return nil // the query itself tells why
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if other := f.statements[query]; other != nil {
-		_ = stmt.Close()
+		_ = stmt.Close() //nolint:sqlclosecheck // the other one is kept
 		return other
 	}
 	f.statements[query] = stmt
