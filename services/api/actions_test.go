@@ -53,3 +53,17 @@ func TestActionsAreTheStores(t *testing.T) {
 		t.Errorf("no route is refused as %v", actions)
 	}
 }
+
+// Those who watch an account hear of each change of what they see live: of webhooks, events, deliveries and jobs.
+func TestChangesAreTold(t *testing.T) {
+	t.Parallel()
+	// Pages show none of this live.
+	untold := []string{"setCursor", "deleteCursor", "rotateSigningKeys", "publishEvents"} // events are told by their ids, whoever publishes them
+	for _, route := range api.Routes() {
+		live := slices.ContainsFunc([]string{"/v1/webhooks", "/v1/events", "/v1/deliveries", "/v1/jobs"}, func(path string) bool { return strings.HasPrefix(route.Path, path) })
+		changes := route.Action != "" || route.Publishing
+		if want := live && changes && !slices.Contains(untold, route.Operation); len(route.Tells) > 0 != want {
+			t.Errorf("%s tells %v", route.Operation, route.Tells)
+		}
+	}
+}

@@ -156,7 +156,7 @@ func New(options Options) (*Service, error) {
 	}
 	options.complete()
 	publisher := news.NewPublisher(options.Bus)
-	db := telling{newTables(options.Store), publisher}
+	db := newTables(options.Store)
 	db.Keep(options.SourceBytes, options.Limits.Variables)
 	db.Limit(options.Limits)
 	options.Registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -182,7 +182,7 @@ func New(options Options) (*Service, error) {
 		readers: feed.NewReaders(options.Bus, options.Logger),
 		keys:    keys, tokens: auth.NewTokens(options.OIDC.Issuer, options.PublicURL, db), refusals: audit.NewRefusals(db, options.Logger),
 		accepter: accept.New(accept.Options{
-			Store: db, Bus: options.Bus, Logger: options.Logger,
+			Store: db, Bus: options.Bus, News: publisher, Logger: options.Logger,
 			Registerer: options.Registerer, Committers: n,
 		}),
 		relay: relay.New(relay.Options{
@@ -194,7 +194,7 @@ func New(options Options) (*Service, error) {
 	s.publish = func(ctx context.Context) error {
 		return options.Bus.ServePublishers(ctx, func(result string) { published.WithLabelValues(result).Inc() })
 	}
-	p := &parts{db: db, streams: s.streams, readers: s.readers, keys: keys, accepter: s.accepter, relay: s.relay, refusals: s.refusals, documents: documents, verifier: newVerifier(&options, db), dispatchers: system.NewDispatchers()}
+	p := &parts{db: db, news: publisher, streams: s.streams, readers: s.readers, keys: keys, accepter: s.accepter, relay: s.relay, refusals: s.refusals, documents: documents, verifier: newVerifier(&options, db), dispatchers: system.NewDispatchers()}
 	s.verify = func(ctx context.Context) error {
 		if p.verifier == nil {
 			<-ctx.Done()

@@ -16,7 +16,7 @@ func domainOptions(o *Options, p *parts) domains.Options {
 }
 
 // newVerifier returns what looks in DNS whose custom domains are; nil: nobody does.
-func newVerifier(o *Options, db telling) *domains.Verifier {
+func newVerifier(o *Options, db tables) *domains.Verifier {
 	if o.Resolver == nil {
 		return nil
 	}

@@ -15,8 +15,8 @@ import (
 // publishers nor a relay.
 func KeyHandler(o Options, keys *auth.Keys) http.Handler {
 	o.complete()
-	db := telling{newTables(o.Store), news.NewPublisher(o.Bus)}
-	p := &parts{db: db, streams: live.NewStreams(o.Bus, o.Logger), keys: keys, refusals: audit.NewRefusals(db, o.Logger)}
+	db := newTables(o.Store)
+	p := &parts{db: db, news: news.NewPublisher(o.Bus), streams: live.NewStreams(o.Bus, o.Logger), keys: keys, refusals: audit.NewRefusals(db, o.Logger)}
 	return handler(&o, p, families(&o, p))
 }
 

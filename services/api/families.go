@@ -53,7 +53,8 @@ func Routes() []Route {
 
 // parts is what the handler works with besides Options.
 type parts struct {
-	db        telling
+	db        tables
+	news      web.News
 	streams   *live.Streams
 	readers   *feed.Readers
 	keys      *auth.Keys
@@ -107,7 +108,7 @@ func families(o *Options, p *parts) []Route {
 	)
 }
 
-func deploymentOptions(o *Options, db telling) deployments.Options {
+func deploymentOptions(o *Options, db tables) deployments.Options {
 	options := deployments.Options{
 		Sources: db, Deployments: db, Builds: db, Domains: db, GatewayURL: o.GatewayURL, LocalURL: o.LocalURL,
 		Changed: func() { o.Bus.Announce(bus.SubjectGateway, nil) },
@@ -141,7 +142,7 @@ func localFaults(faults []RouteFault) []deployments.LocalFault {
 // handler returns what serves every route.
 func handler(o *Options, p *parts, routes []Route) http.Handler {
 	return web.New(web.Options{
-		Routes: routes, Authenticator: p.keys, Keys: p.keys, Refusals: p.refusals, Gateway: o.Gateway,
+		Routes: routes, Authenticator: p.keys, Keys: p.keys, Refusals: p.refusals, News: p.news, Gateway: o.Gateway,
 		Edge: &edge.Edge{Trusted: o.TrustedProxies, PublicURL: o.PublicURL}, Memory: o.Memory,
 		Logger: o.Logger, Registerer: o.Registerer, RateLimit: o.RateLimit,
 	})

@@ -7,7 +7,7 @@ import (
 	"waybill.dev/shared/tunnel"
 )
 
-func tunnelOptions(o *Options, db telling) tunnels.Options {
+func tunnelOptions(o *Options, db tables) tunnels.Options {
 	options := tunnels.Options{
 		Tunnels: db, Services: db,
 		Changed: func() { o.Bus.Announce(bus.SubjectGateway, nil) },

@@ -18,6 +18,7 @@ import (
 
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/news"
 	"waybill.dev/shared/signal"
 	"waybill.dev/shared/store/pipeline"
 )
@@ -50,10 +51,16 @@ type Bus interface {
 	PublishEvent(a bus.Accepted, round int, done func(duplicate bool, err error))
 }
 
+// News tells those who watch an account of its events.
+type News interface {
+	Note(account string, kind news.Kind, id string)
+}
+
 // Options of an Accepter; all but Committers are required.
 type Options struct {
 	Store      Store
 	Bus        Bus
+	News       News
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 	// Committers is how many commits run at a time at most, while many submissions wait;
@@ -65,6 +72,7 @@ type Options struct {
 // get anywhere.
 type Accepter struct {
 	store      Store
+	news       News
 	committers int
 	publisher  *publisher
 	metrics    *metrics
@@ -98,7 +106,7 @@ func New(options Options) *Accepter {
 	m := newMetrics(options.Registerer)
 	n := max(options.Committers, 1)
 	return &Accepter{
-		store: options.Store, committers: n, metrics: m,
+		store: options.Store, news: options.News, committers: n, metrics: m,
 		publisher: newPublisher(options.Bus, options.Logger, m), refusals: newRefusals(options.Logger, m),
 		wake: make(signal.Signal, n),
 	}
@@ -312,6 +320,7 @@ func (a *Accepter) publish(sub *submission, receipt pipeline.Receipt) {
 		event := sub.Events[i]
 		event.ReceivedAt = accepted.ReceivedAt
 		a.metrics.accepted.Inc()
+		a.news.Note(event.Account, news.Event, event.ID)
 		a.publisher.add(bus.Accepted{Event: event, Version: receipt.Version, Place: accepted.Place, TraceParent: sub.trace})
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"waybill.dev/services/api/internal/accept"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/news"
 	"waybill.dev/shared/store/pipeline"
 )
 
@@ -82,11 +83,16 @@ func (b *transport) all() []string {
 	return append([]string(nil), b.published...)
 }
 
+// nobody watches an account.
+type nobody struct{}
+
+func (nobody) Note(string, news.Kind, string) {}
+
 // run runs an Accepter inside a synctest bubble and returns what stops it.
 func run(t *testing.T, d *database, b *transport, committers int) (*accept.Accepter, func()) {
 	t.Helper()
 	a := accept.New(accept.Options{
-		Store: d, Bus: b, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(), Committers: committers,
+		Store: d, Bus: b, News: nobody{}, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(), Committers: committers,
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

@@ -37,7 +37,7 @@ func watch(t *testing.T, takes time.Duration) (w *watched, stop func()) {
 	w = &watched{t: t, registry: prometheus.NewRegistry(), takes: takes}
 	w.database.begin = func(context.Context, []pipeline.Submission) error { <-time.After(w.takes); return nil }
 	w.Accepter = accept.New(accept.Options{
-		Store: &w.database, Bus: &transport{}, Logger: slog.New(slog.NewTextHandler(&w.log, nil)), Registerer: w.registry,
+		Store: &w.database, Bus: &transport{}, News: nobody{}, Logger: slog.New(slog.NewTextHandler(&w.log, nil)), Registerer: w.registry,
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

@@ -55,11 +55,11 @@ func Routes(options Options) []web.Route {
 		},
 		{
 			Method: http.MethodPost, Path: path + "/{id}/retry", Operation: "retryDelivery",
-			Scope: domain.ScopeEventsWrite, Action: auditlog.ActionRetryDelivery, Handle: h.retry,
+			Scope: domain.ScopeEventsWrite, Action: auditlog.ActionRetryDelivery, Tells: []news.Kind{news.Delivery}, Handle: h.retry,
 		},
 		{
 			Method: http.MethodPost, Path: webhooks.Path + "/{id}/test", Operation: "testWebhook",
-			Scope: domain.ScopeEventsWrite, Action: auditlog.ActionTestWebhook, Handle: h.test,
+			Scope: domain.ScopeEventsWrite, Action: auditlog.ActionTestWebhook, Tells: []news.Kind{news.Event, news.Delivery}, Handle: h.test,
 		},
 	}
 }

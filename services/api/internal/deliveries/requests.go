@@ -10,6 +10,7 @@ import (
 	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/envelope"
+	"waybill.dev/shared/news"
 )
 
 // Tested is a test that was asked for.
@@ -54,6 +55,8 @@ func (h *handlers) test(c *web.Call) error {
 		return err
 	}
 	h.Requested()
+	c.Made(news.Event, event.ID)
+	c.Made(news.Delivery, string(delivery))
 	return c.Answer(http.StatusAccepted, Tested{delivery})
 }
 

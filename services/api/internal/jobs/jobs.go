@@ -11,6 +11,7 @@ import (
 	"waybill.dev/services/api/internal/web"
 	"waybill.dev/services/api/internal/webhooks"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/news"
 	"waybill.dev/shared/store/auditlog"
 	"waybill.dev/shared/store/pipeline"
 )
@@ -49,11 +50,11 @@ func Routes(options Options) []web.Route {
 	return []web.Route{
 		{
 			Method: http.MethodPost, Path: webhooks.Path + "/{id}/replay", Operation: "replayWebhook",
-			Scope: domain.ScopeEventsWrite, Action: auditlog.ActionReplayWebhook, Long: true, Handle: h.replay,
+			Scope: domain.ScopeEventsWrite, Action: auditlog.ActionReplayWebhook, Long: true, Tells: []news.Kind{news.Job, news.Delivery}, Handle: h.replay,
 		},
 		{
 			Method: http.MethodPost, Path: "/v1/deliveries/retry", Operation: "retryDeliveries",
-			Scope: domain.ScopeEventsWrite, Action: auditlog.ActionRetryDeliveries, Long: true, Handle: h.retry,
+			Scope: domain.ScopeEventsWrite, Action: auditlog.ActionRetryDeliveries, Long: true, Tells: []news.Kind{news.Job, news.Delivery}, Handle: h.retry,
 		},
 		{
 			Method: http.MethodGet, Path: path, Operation: "listJobs",
@@ -65,7 +66,7 @@ func Routes(options Options) []web.Route {
 		},
 		{
 			Method: http.MethodDelete, Path: path + "/{id}", Operation: "cancelJob",
-			Scope: domain.ScopeEventsWrite, Action: auditlog.ActionCancelJob, Handle: h.cancel,
+			Scope: domain.ScopeEventsWrite, Action: auditlog.ActionCancelJob, Tells: []news.Kind{news.Job}, Handle: h.cancel,
 		},
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/input"
+	"waybill.dev/shared/news"
 	"waybill.dev/shared/store/pipeline"
 )
 
@@ -64,6 +65,7 @@ func (h *handlers) make(c *web.Call, f *input.Form, kind domain.JobKind, filter 
 		return web.Taken(err, web.ReadByPull)
 	}
 	h.Requested()
+	c.Made(news.Job, made.ID)
 	return c.Answer(http.StatusAccepted, Made{made.ID, made.Matched, whyNone(made, filter.Resend)})
 }
 
@@ -72,6 +74,7 @@ func (h *handlers) plan(c *web.Call, job pipeline.NewJob) error {
 	if err != nil {
 		return web.Taken(err, web.ReadByPull)
 	}
+	c.Unchanged()
 	return c.Answer(http.StatusOK, Plan{plan.Matched, plan.More, web.Stamp(plan.Oldest), plan.Delivered, math.Ceil(plan.Takes.Seconds())})
 }
 

@@ -17,6 +17,7 @@ import (
 	"waybill.dev/shared/body"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/edge"
+	"waybill.dev/shared/news"
 	"waybill.dev/shared/requestid"
 	"waybill.dev/shared/store/auditlog"
 )
@@ -40,6 +41,9 @@ type Call struct {
 	part   context.Context //nolint:containedctx // of what is done now, see begin
 	cancel context.CancelFunc
 	lease  *body.Lease // nil: no body has been read
+
+	made      map[news.Kind]string // ids of what was made
+	unchanged bool
 
 	reading
 }
@@ -141,6 +145,35 @@ func (c *Call) serve() {
 	if err != nil {
 		c.noteRefusal(err)
 		c.fail(err)
+		return
+	}
+	c.tell()
+}
+
+// Made names a thing that was made, of a kind that the route tells.
+func (c *Call) Made(kind news.Kind, id string) {
+	if c.made == nil {
+		c.made = make(map[news.Kind]string)
+	}
+	c.made[kind] = id
+}
+
+// Unchanged says that the request has changed nothing.
+func (c *Call) Unchanged() { c.unchanged = true }
+
+// tell tells what has changed.
+func (c *Call) tell() {
+	if c.unchanged {
+		return
+	}
+	for _, kind := range c.route.Tells {
+		id := c.made[kind]
+		for _, named := range c.route.names {
+			if named.kind == string(kind) {
+				id = c.Param(named.parameter)
+			}
+		}
+		c.kernel.News.Note(c.Principal.Account, kind, id)
 	}
 }
 

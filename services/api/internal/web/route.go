@@ -42,6 +42,9 @@ type Route struct {
 	Stream bool
 	// News are the kinds of news after which a list may be another; none: nobody follows it.
 	News []news.Kind
+	// Tells are the kinds of things that the route changes; those who watch the account hear of them. Each is that
+	// which the path names, or which the handler names by Made; otherwise many may have changed.
+	Tells []news.Kind
 	// Bytes is for bodies that are no JSON. They are no functions for gateway routes either.
 	Bytes bool
 	// Publishing has its requests counted apart from all others; see RateLimit.

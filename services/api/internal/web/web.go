@@ -32,6 +32,7 @@ import (
 	"waybill.dev/shared/body"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/edge"
+	"waybill.dev/shared/news"
 )
 
 // Keys learns of what was changed about API keys; see package auth.
@@ -61,12 +62,18 @@ type Options struct {
 	Authenticator auth.Authenticator
 	Keys          Keys
 	Refusals      Refusals
+	News          News
 	Gateway       Gateway      // is asked for paths that no route here has; nil: there is none
 	Edge          *edge.Edge   // nil: requests are seen as their connections have them
 	Memory        *body.Memory // nil: bodies have no bound together
 	Logger        *slog.Logger
 	Registerer    prometheus.Registerer
 	RateLimit     float64 // requests a second of one account; 0: no limit
+}
+
+// News tells those who watch an account of what has changed in it; an empty id stands for many.
+type News interface {
+	Note(account string, kind news.Kind, id string)
 }
 
 // kernel is what all requests have in common.

@@ -10,6 +10,7 @@ import (
 
 	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/news"
 	"waybill.dev/shared/store/pipeline"
 )
 
@@ -61,6 +62,7 @@ func (h *handlers) register(c *web.Call) error {
 		return repeat(c, repeated)
 	}
 	h.announceOrder(c.Context(), made.Version, made.Ordering == domain.OrderingShipment)
+	c.Made(news.Webhook, string(made.ID))
 	c.Writer.Header().Set("Location", c.Link(Path+"/"+string(made.ID)))
 	return c.Send(h.registered(made))
 }
@@ -73,6 +75,7 @@ func repeat(c *web.Call, answer *pipeline.StoredResponse) error {
 	if err := json.Unmarshal(answer.Body, &stored); err != nil {
 		return fmt.Errorf("read stored answer: %w", err)
 	}
+	c.Unchanged()
 	c.Writer.Header().Set("Location", c.Link(Path+"/"+stored.ID))
 	return c.Send(answer.Status, answer.Body)
 }

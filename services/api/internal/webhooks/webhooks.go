@@ -81,7 +81,7 @@ func Routes(options Options) []web.Route {
 		},
 		{
 			Method: http.MethodPost, Path: Path, Operation: "registerWebhook",
-			Scope: domain.ScopeWebhooksWrite, Action: auditlog.ActionCreateWebhook, Handle: h.register,
+			Scope: domain.ScopeWebhooksWrite, Action: auditlog.ActionCreateWebhook, Tells: []news.Kind{news.Webhook}, Handle: h.register,
 		},
 		{
 			Method: http.MethodGet, Path: Path + "/{id}", Operation: "getWebhook",
@@ -89,15 +89,15 @@ func Routes(options Options) []web.Route {
 		},
 		{
 			Method: http.MethodPatch, Path: Path + "/{id}", Operation: "updateWebhook",
-			Scope: domain.ScopeWebhooksWrite, Action: auditlog.ActionUpdateWebhook, Handle: h.update,
+			Scope: domain.ScopeWebhooksWrite, Action: auditlog.ActionUpdateWebhook, Tells: []news.Kind{news.Webhook}, Handle: h.update,
 		},
 		{
 			Method: http.MethodDelete, Path: Path + "/{id}", Operation: "deleteWebhook",
-			Scope: domain.ScopeWebhooksWrite, Action: auditlog.ActionDeleteWebhook, Handle: h.delete,
+			Scope: domain.ScopeWebhooksWrite, Action: auditlog.ActionDeleteWebhook, Tells: []news.Kind{news.Webhook, news.Delivery}, Handle: h.delete,
 		},
 		{
 			Method: http.MethodPost, Path: Path + "/{id}/rotate-secret", Operation: "rotateWebhookSecret",
-			Scope: domain.ScopeWebhooksWrite, Action: auditlog.ActionRotateSecret, Handle: h.rotateSecret,
+			Scope: domain.ScopeWebhooksWrite, Action: auditlog.ActionRotateSecret, Tells: []news.Kind{news.Webhook}, Handle: h.rotateSecret,
 		},
 		{
 			Method: http.MethodPost, Path: Path + "/{id}/filter/test", Operation: "testWebhookFilter",
