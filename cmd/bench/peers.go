@@ -36,7 +36,8 @@ type setting struct {
 	HTTP, HTTPS, BackEnd, Cert, Key, Dir, StaticPath, StaticText string
 }
 
-// peers are the gateways that can be measured. Of nginx, which is in C, half the rate is to be reached.
+// peers are the other gateways that can be measured. Waybill is to reach the rate of those in Go, and half that of nginx,
+// which is written in C.
 func peers() []peer {
 	return []peer{{
 		program: "caddy", args: []string{"run", "--adapter", "caddyfile", "--config"}, atLeast: 1,

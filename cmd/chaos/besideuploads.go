@@ -55,7 +55,7 @@ func besideUploads(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// uploadMany tries manyUploads uploads, and returns how many were taken.
+// uploadMany asks for manyUploads uploads, and returns how many the API accepted.
 func uploadMany(ctx context.Context, d *uploads.Deployer) (taken int, err error) {
 	archive, err := uploads.Release(1, besideRoutes)
 	if err != nil {

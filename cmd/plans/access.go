@@ -19,7 +19,7 @@ type access struct {
 	text          string   // as the database says it
 }
 
-// What can be wrong with an access.
+// Faults of an access.
 const (
 	wholeTable    = "reads a whole table"
 	wholeIndex    = "reads a whole index"

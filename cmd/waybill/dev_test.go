@@ -226,7 +226,7 @@ func TestDevRefusesADirectoryInUse(t *testing.T) {
 	}
 }
 
-// Routes that were asked for must be there and in order; else nothing starts.
+// Routes that were asked for must be there and in order; otherwise nothing starts.
 func TestDevRefusesRoutes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -372,7 +372,7 @@ func (d *Dispatcher) circuitChanged(id domain.WebhookID) {
 	}
 }
 
-// Ready returns nil when the dispatcher can work and does, else what is missing.
+// Ready returns nil when the dispatcher can work and does, otherwise what is missing.
 func (d *Dispatcher) Ready(ctx context.Context) error {
 	if err := d.reachable(ctx); err != nil {
 		return err
@@ -383,7 +383,7 @@ func (d *Dispatcher) Ready(ctx context.Context) error {
 	return nil
 }
 
-// reachable returns nil when there is all that the dispatcher needs, else what is missing.
+// reachable returns nil when there is all that the dispatcher needs, otherwise what is missing.
 func (d *Dispatcher) reachable(ctx context.Context) error {
 	var missing []error
 	migrations, err := d.database.Pending(ctx)

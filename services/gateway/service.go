@@ -176,7 +176,7 @@ func (s *Service) Run(ctx context.Context) error {
 }
 
 // Handler returns what answers: the Host of a request decides before anything else of it is
-// looked at. What is for no deployment is other's; nil: the health of the process, else 404.
+// looked at. What is for no deployment is other's; nil: the health of the process, otherwise 404.
 func (s *Service) Handler(other http.Handler) http.Handler {
 	if other == nil {
 		other = &own{s}

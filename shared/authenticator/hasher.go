@@ -26,8 +26,8 @@ const (
 // ErrKeyForm is returned for a key that has not the form of one.
 var ErrKeyForm = errors.New("a key has 32 to 256 visible ASCII characters; one that begins with wbk_ has 32 letters and digits, _ and the 8 hexadecimal digits of their CRC-32 behind it")
 
-// WellFormed reports whether key may be a key: one of ours with the right checksum, or one that a
-// caller brought along, which has any form but for the prefix of ours.
+// WellFormed reports whether a text has the form of a key: that of a key that Waybill made, with the right checksum, or
+// that of a key that a caller chose, which does not begin with Waybill's prefix.
 func WellFormed(key string) bool {
 	if !strings.HasPrefix(key, keyPrefix) {
 		return apikey.Valid(key)

@@ -120,7 +120,7 @@ func (s *Stream) Whole() bool {
 	return s.err == io.EOF //nolint:errorlint // kept as it was read
 }
 
-// Close makes whoever reads the body give up, unless it is whole. It does not wait for that.
+// Close ends the reading of a body that is not whole yet, and does not wait for the reader.
 func (s *Stream) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -165,7 +165,7 @@ func (b *Bus) Addresses() []string {
 	return addresses
 }
 
-// Ready returns nil while the server answers, else an error that wraps domain.ErrUnavailable.
+// Ready returns nil while the server answers, otherwise an error that wraps domain.ErrUnavailable.
 func (b *Bus) Ready() error {
 	if status := b.conn.Status(); status != nats.CONNECTED {
 		return fmt.Errorf("bus is %s: %w", status, domain.ErrUnavailable)

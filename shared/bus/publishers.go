@@ -37,7 +37,7 @@ const (
 	lastAnswers = 2 * time.Second
 )
 
-// What became of a message of a publisher.
+// Results of a message of a publisher.
 const (
 	PublishStored    = "stored"
 	PublishDuplicate = "duplicate"

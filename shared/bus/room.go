@@ -84,7 +84,7 @@ func (e *NoRoomError) Error() string {
 // Unwrap implements errors.Unwrap.
 func (e *NoRoomError) Unwrap() error { return e.err }
 
-// Missing returns a NoRoomError if the last Ensure found no room for a stream, else nil.
+// Missing returns a NoRoomError if the last Ensure found no room for a stream, otherwise nil.
 func (b *Bus) Missing() *NoRoomError { return b.missing.Load() }
 
 // noSpace are the codes with which a server refuses a stream larger than its own limit, by

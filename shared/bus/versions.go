@@ -71,7 +71,7 @@ func withoutServers(header map[string][]string) nats.Header {
 
 // SetAside keeps a message of RETRIES or HOLD that ParseTask did not take, and calls done
 // exactly once; then it may be acknowledged. One of another version is due again after a
-// minute, whoever owns its webhook then; what is no task at all is rejected.
+// minute, by the dispatcher that owns the webhook then; what is no task at all is rejected.
 func (b *Bus) SetAside(e *Entry, cause error, done func(error)) {
 	b.setAside.Add(1)
 	webhook, ok := WebhookOfSubject(e.Subject)

@@ -105,7 +105,7 @@ func writeHex(b *strings.Builder, part string) {
 }
 
 // ASCII returns a name that Name has made in ASCII, as headers want it: the other bytes are
-// escaped. It is the same name to whoever reads RFC 2253.
+// escaped. A reader of RFC 2253 takes both for one name.
 func ASCII(name string) string {
 	var b strings.Builder
 	for i := range len(name) {

@@ -259,7 +259,7 @@ func (w *Webhook) InactiveSince(h Health) time.Time {
 }
 
 // Secrets returns the secrets that sign at now, the newest first: two during the
-// overlap of a rotation, else one.
+// overlap of a rotation, otherwise one.
 func (w *Webhook) Secrets(now time.Time) []Secret {
 	if w.PreviousSecret != "" && now.Before(w.PreviousSecretExpiresAt) {
 		return []Secret{w.Secret, w.PreviousSecret}

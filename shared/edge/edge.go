@@ -67,7 +67,7 @@ func (e *Edge) trusts(addr netip.Addr) bool {
 	return slices.ContainsFunc(e.Trusted, func(network netip.Prefix) bool { return network.Contains(addr) })
 }
 
-// client returns the right-most address that is no trusted proxy's, else the left-most. What
+// client returns the right-most address that is no trusted proxy's, otherwise the left-most. What
 // is to the left of it was there before the proxies came, and is not looked at.
 func (e *Edge) client(values []string) (netip.Addr, bool) {
 	parts := strings.Split(strings.Join(values, ","), ",")
@@ -138,7 +138,7 @@ func Known(ctx context.Context) bool {
 	return ok
 }
 
-// Of returns how a request is seen: as its context says, else as the connection has it.
+// Of returns how a request is seen: as its context says, otherwise as the connection has it.
 func Of(r *http.Request) View {
 	if v, ok := r.Context().Value(key{}).(View); ok {
 		return v

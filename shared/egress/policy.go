@@ -63,7 +63,7 @@ func (p *Policy) Allowed(addr netip.Addr) bool {
 	}
 	addr = addr.Unmap()
 	if p.inAllow(addr) {
-		// Whoever allows NAT64 means the addresses behind it, each by its own right.
+		// An operator who allows NAT64 means the addresses behind it, each by its own right.
 		return !nat64.Contains(addr) || p.Allowed(behindNAT64(addr))
 	}
 	return guard.SafeAddr(addr) == nil

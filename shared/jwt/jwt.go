@@ -43,7 +43,7 @@ type RefusedError string
 
 func (e RefusedError) Error() string { return string(e) }
 
-// What is wrong with tokens.
+// Faults of tokens.
 const (
 	errForm      RefusedError = "it is no JWT, or is signed in a way that is not allowed"
 	errLong      RefusedError = "it is longer than 16 KiB"

@@ -57,7 +57,7 @@ type Bus interface {
 func Watch(b Bus, account string) { b.Announce(bus.SubjectWatch, []byte(account)) }
 
 // Changes are the ids of what has changed, by kind. A kind without ids stands for many
-// changes: whoever shows such things should look again.
+// changes: a page that shows such things should read them again.
 type Changes map[Kind][]string
 
 // Hear calls handle with the news of an account until stop is called.

@@ -11,7 +11,7 @@ import (
 // is the same in all of them.
 const TypeBase = "/problems/"
 
-// Explanation says what a kind of problem means to whoever meets it.
+// Explanation says what a kind of problem means to the caller who meets it.
 type Explanation struct {
 	Code    Code
 	Status  int

@@ -92,7 +92,7 @@ func kindOf(code Code) kind {
 }
 
 // Fault is one thing that is wrong with a request. Exactly one place is meant: the
-// query parameter or header that is named, else the JSON pointer into the body, where ""
+// query parameter or header that is named, otherwise the JSON pointer into the body, where ""
 // is the whole body. Detail never repeats the value.
 type Fault struct {
 	Pointer   string
@@ -106,7 +106,7 @@ type Problem struct {
 	Code   Code
 	Detail string
 	Faults []Fault
-	// Challenge is what WWW-Authenticate says; empty: Bearer, when nobody knows who calls.
+	// Challenge is the value of WWW-Authenticate; empty: Bearer, for a caller who is not known.
 	Challenge string
 	// RetryAfter is sent in whole seconds, rounded up; 0: not sent.
 	RetryAfter time.Duration

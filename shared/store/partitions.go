@@ -14,7 +14,7 @@ import (
 )
 
 // dayLockTimeout bounds how long making a partition, or dropping what was one, may stand in the
-// way of others; who runs into it tries again later.
+// way of others; a process that finds the lock taken tries again later.
 const dayLockTimeout = "2s"
 
 // prepareDays makes the partitions of those days that are not closed. A partition is
@@ -185,7 +185,7 @@ func dropPart(ctx context.Context, conn *pgxpool.Conn, table string, p part) err
 			}
 		}
 	}
-	// Whoever makes partitions may have put it back.
+	// A process that makes partitions may have put it back.
 	return lockedForDays(ctx, conn, func(tx pgx.Tx) error {
 		var back bool
 		err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM pg_inherits WHERE inhrelid = to_regclass($1::text))", p.name).Scan(&back)

@@ -235,8 +235,8 @@ func (r *Receiver) Clear() {
 	clear(r.counted)
 }
 
-// decide says what the callback is answered with: as its query asks, else as its path
-// was told, else 200.
+// decide says what the callback is answered with: as its query asks, otherwise as its path
+// was told, otherwise 200.
 func (r *Receiver) decide(c Callback, query url.Values) (Answer, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -343,7 +343,7 @@ func (s *Stack) Logs() string {
 	return text.String()
 }
 
-// LoseBus removes all that JetStream keeps; whoever runs the server must have ended.
+// LoseBus removes all that JetStream keeps; the server must have ended.
 func (s *Stack) LoseBus() error {
 	found := false
 	err := filepath.WalkDir(s.data, func(path string, d fs.DirEntry, err error) error {

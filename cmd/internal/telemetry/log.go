@@ -33,7 +33,7 @@ func withUnit(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// shortTime leaves the date out: whoever reads along knows it.
+// shortTime leaves the date out: a person who reads along knows the date.
 func shortTime(groups []string, a slog.Attr) slog.Attr {
 	if len(groups) == 0 && a.Key == slog.TimeKey {
 		return slog.String(a.Key, a.Value.Time().Format("15:04:05.000"))

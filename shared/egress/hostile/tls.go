@@ -44,7 +44,7 @@ func https(name string, behave func(*conn)) Sink {
 	}}
 }
 
-// secure returns a sink that answers 200 to whoever takes its certificate.
+// secure returns a sink that answers 200 to each client that accepts the sink's certificate.
 func secure(name string, certificate func(*x509.Certificate), change func(*tls.Config)) Sink {
 	return Sink{Name: name, Start: func(tb testing.TB) string {
 		config := &tls.Config{Certificates: []tls.Certificate{selfSigned(tb, certificate)}, MinVersion: tls.VersionTLS12}

@@ -212,7 +212,7 @@ func all(rows []variableRow, read func(variableRow) (domain.Variable, error)) ([
 	return variables, nil
 }
 
-// showVariable is openVariable for whoever must not see what is secret.
+// showVariable is openVariable for callers who must not see secrets.
 func (d *Deployments) showVariable(row variableRow) (domain.Variable, error) {
 	if row.Secret {
 		return row.domain(), nil

@@ -233,7 +233,7 @@ func (s *Domains) endOther(ctx context.Context, tx *gorm.DB, row *domainRow) err
 	l := &look{Domains: s, tx: tx, row: row}
 	other.NoticeAt = 0
 	other.say()
-	if other.VerifiedAt != 0 { // it keeps the hostname; else the hostname is nobody's
+	if other.VerifiedAt != 0 { // it keeps the hostname; otherwise the hostname is nobody's
 		if err := l.audit(ctx, auditlog.ActionKeepDomain, other); err != nil {
 			return err
 		}

@@ -12,7 +12,7 @@ import (
 	"waybill.dev/shared/store/auditlog"
 )
 
-// What is wrong with a feature beside its form.
+// Faults of a feature, besides those of its form.
 var (
 	ErrNoMeter = errors.New("there is no such meter")
 	ErrGroup   = errors.New("the meter has no such group")

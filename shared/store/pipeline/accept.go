@@ -108,7 +108,7 @@ type eventRef struct{ account, id string }
 // two processes, may be accepted twice: each looks into the partition of the day before
 // without waiting for what is not committed there.
 func (p *Pipeline) Accept(ctx context.Context, subs []Submission) ([]Receipt, error) {
-	// Not within the transaction: who waits there for a second connection may wait for ever.
+	// Not within the transaction: a transaction that waits for a second connection may wait for ever.
 	if err := p.readOrderingAccounts(ctx, 0); err != nil {
 		return nil, err
 	}

@@ -10,7 +10,7 @@ import (
 	"waybill.dev/shared/store"
 )
 
-// What dispatchers follow: the webhooks of all accounts, and their health.
+// The functions of this file are for dispatchers, which follow the webhooks of all accounts and the webhooks' health.
 
 // ConfigVersion returns the version of the last webhook change; the first is 1.
 func (p *Pipeline) ConfigVersion(ctx context.Context) (int64, error) {

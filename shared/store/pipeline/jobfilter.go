@@ -145,8 +145,8 @@ func (f JobFilter) scope(tx *gorm.DB) (deliveryScope, error) {
 // second. A job that is made counts all that it selects, and its cost is theirs.
 const mostPlanned = 20_000
 
-// cutShort narrows a scope to the oldest mostPlanned of the deliveries that are looked through for the filter.
-// It reports whether there are others.
+// cutShort narrows a scope to the oldest mostPlanned of the deliveries that are looked through for the filter,
+// and reports whether there are more.
 func (f JobFilter) cutShort(tx *gorm.DB, scope *deliveryScope) (bool, error) {
 	if scope.byEvents() {
 		return false, nil

@@ -182,7 +182,7 @@ func addAsked(tx *gorm.DB, account string, numbers map[string]int64) error {
 			break
 		}
 		var rows []asked
-		// A job at a time, and its deliveries first: else Postgres may read what all accounts' jobs have, and SQLite all
+		// A job at a time, and its deliveries first: otherwise Postgres may read what all accounts' jobs have, and SQLite all
 		// deliveries of the account.
 		err := tx.Raw(`SELECT s.webhook_id, count(*) AS number, sum(s.open) AS open FROM (
 			SELECT d.webhook_id, CASE WHEN `+sqlOpen+` THEN 1 ELSE 0 END AS open

@@ -22,7 +22,7 @@ const (
 	KindCaller      = "caller"   // of routes
 )
 
-// Child is one of the processes, as whoever started it sees it.
+// Child is one of the processes, as its parent sees it.
 type Child struct {
 	kind string
 	cmd  *exec.Cmd

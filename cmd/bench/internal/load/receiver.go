@@ -137,7 +137,7 @@ type callback struct {
 	endpoint int
 	id       []byte
 	body     []byte
-	// check has the headers when the signature is to be checked; else it is nil.
+	// check has the headers when the signature is to be checked; otherwise it is nil.
 	check http.Header
 }
 

@@ -19,7 +19,7 @@ type Flock struct {
 	// late repeats of something earlier.
 	First  int64 `json:"first"`
 	Events int   `json:"events"`
-	// Each says that every endpoint gets every event; else each event goes to one of them.
+	// Each says that every endpoint gets every event; otherwise each event goes to one of them.
 	Each bool `json:"each"`
 	// Delay is waited before the answer.
 	Delay time.Duration `json:"delay,omitempty"`

@@ -109,7 +109,7 @@ func (i *Instance) open(ctx context.Context, s settings.Settings, version string
 	return i.serve(ctx, options, dir, doors)
 }
 
-// keys returns the two keys: those that were set, else those in the data directory, else new ones.
+// keys returns the two keys: those that were set, otherwise those in the data directory, otherwise new ones.
 func (i *Instance) keys(s *settings.Settings, dir *datadir.Dir) error {
 	var err error
 	if s.AdminKey == "" {

@@ -16,7 +16,7 @@ import (
 	"waybill.dev/cmd/internal/datadir"
 )
 
-// What an upload may have. A server refuses more; here it is said before anything is read.
+// Bounds of an upload. A server refuses more; the command says so before anything is read.
 const (
 	MaxFiles = 1000
 	MaxSize  = 32 << 20 // of all files together, in bytes

@@ -92,8 +92,8 @@ func serverURL(text string) (string, error) {
 	return strings.TrimSuffix(u.String(), "/"), nil
 }
 
-// access returns the installation with its key: the named key, else the bootstrap key of
-// this environment, else the key that `waybill dev` keeps for its own address. A key is sent
+// access returns the installation with its key: the named key, otherwise the bootstrap key of
+// this environment, otherwise the key that `waybill dev` keeps for its own address. A key is sent
 // only to the address that it was stored or named with.
 func (t *target) access() (client.Access, error) {
 	if one, name, err := t.chosen(); err != nil || one != nil {

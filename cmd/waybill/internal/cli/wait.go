@@ -87,7 +87,7 @@ func (a *app) follow(ctx context.Context, c *client.Client, made job) (answer []
 	}
 }
 
-// progress returns what tells how far a job is: a bar on a terminal, else a line now and then.
+// progress returns what tells how far a job is: a bar on a terminal, otherwise a line now and then.
 func (a *app) progress(made job) (tell func(job), end func()) {
 	if console.IsTerminal(a.stderr) {
 		bar := progressbar.NewOptions(made.Matched, progressbar.OptionSetWriter(a.stderr), progressbar.OptionSetDescription("sending"),

@@ -168,7 +168,7 @@ func checks() []finding.Check[*site] {
 // one is the answer of a check that finds one thing.
 func one(f finding.Finding) []finding.Finding { return []finding.Finding{f} }
 
-// databaseURL is that of the settings, else the one of the data directory.
+// databaseURL is that of the settings, otherwise the one of the data directory.
 func (s *site) databaseURL() string {
 	if url := s.Settings.DatabaseURL.Reveal(); url != "" {
 		return url
@@ -197,7 +197,7 @@ func (s *site) openStore(ctx context.Context) (*store.Store, error) {
 	return store.Open(ctx, o)
 }
 
-// encryptionKey is that of the settings, else the one in the data directory; empty: there is none.
+// encryptionKey is that of the settings, otherwise the one in the data directory; empty: there is none.
 func (s *site) encryptionKey() domain.Secret {
 	if s.Settings.EncryptionKey != "" || s.Settings.Role != settings.Dev {
 		return s.Settings.EncryptionKey

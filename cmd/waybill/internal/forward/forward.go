@@ -67,7 +67,7 @@ func New(to *url.URL, key signature.Key, notify func(Passed)) *Forwarder {
 // Close closes the connections that are not in use.
 func (f *Forwarder) Close() { f.http.CloseIdleConnections() }
 
-// ServeHTTP passes the request on if it verifies, else the caller gets 401. When no answer
+// ServeHTTP passes the request on if it verifies, otherwise the caller gets 401. When no answer
 // comes, it gets 502.
 func (f *Forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))

@@ -68,7 +68,7 @@ func tellExplanation(w io.Writer, thing map[string]any, width int) {
 	}
 }
 
-// answered returns the body of the last answer, in one line: of the delivery's last attempt, else the
+// answered returns the body of the last answer, in one line: of the delivery's last attempt, otherwise the
 // one that a check tells of.
 func answered(thing members) string {
 	delivery, _ := thing["delivery"].(members)

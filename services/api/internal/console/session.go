@@ -52,7 +52,7 @@ func (p *Page) token() []byte {
 	return hashOf(cookies[0].Value)
 }
 
-// admit lets in who has a session, else leads to the sign-in.
+// admit lets in a browser with a session, and leads any other to the sign-in.
 func (c *Console) admit(p *Page) error {
 	session, err := c.session(p.Context(), p.token())
 	if errors.Is(err, domain.ErrNotFound) {

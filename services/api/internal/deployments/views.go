@@ -117,7 +117,7 @@ func URL(gateway, name string) string {
 	return scheme + "://" + name + "." + host
 }
 
-// domainURL returns where a custom domain is reached: as gateways are, else by HTTPS.
+// domainURL returns where a custom domain is reached: as gateways are, otherwise by HTTPS.
 func domainURL(gateway, hostname string) string {
 	u, err := url.Parse(gateway)
 	if err != nil || u.Host == "" {

@@ -111,7 +111,7 @@ func status(code int) string {
 	return strconv.Itoa(code)
 }
 
-// hint says what the last answer speaks for: that of the delivery's own attempts, else of another one's.
+// hint says what the last answer speaks for: that of the delivery's own attempts, otherwise of another one's.
 func hint(f facts) string {
 	var attempt deliveries.Attempt
 	if n := len(f.delivery.Attempts); n > 0 {

@@ -113,7 +113,7 @@ func (r *Restoration) Since() time.Time {
 type Waiting struct {
 	Delivery  domain.DeliveryID
 	Revision  domain.Revision
-	Held      bool      // in a hold queue; else it is scheduled
+	Held      bool      // in a hold queue; otherwise it is scheduled
 	Ordered   bool      // it waits in the order of its shipment, whatever else is set
 	UpdatedAt time.Time // when it reached this state
 }

@@ -50,8 +50,8 @@ type window struct {
 	time time.Duration
 }
 
-// recently is the window that says whether a receiver is degraded, and idleAfter for how long there must
-// have been no attempt at an idle one.
+// recently is the window whose failures make a receiver degraded. A receiver without an attempt for idleAfter is
+// idle.
 func recently() window { return window{"1h", time.Hour} }
 
 const idleAfter = 7 * 24 * time.Hour

@@ -17,7 +17,7 @@ import (
 // accounts, scopes, limits, the audit log.
 type client struct{ handler http.Handler }
 
-// message is what a call of the API consists of, but for who calls.
+// message is a call of the API without its caller.
 type message struct {
 	method, path, query string
 	body                []byte

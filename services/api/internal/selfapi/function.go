@@ -27,7 +27,7 @@ type Request struct {
 	Host, Scheme, Base string
 	Remote             string // the client's address, without the port
 	ID                 string // what X-Request-Id says
-	// Principal is who calls; nil: nobody knows.
+	// Principal is the caller; nil: not known.
 	Principal *apikey.Principal
 	// Inside marks a call on behalf of an AI client, whose header speaks of another message.
 	Inside bool

@@ -14,7 +14,7 @@ import (
 
 const maxUserAgent = 256
 
-// caller is who calls, as the audit log has it.
+// caller returns the caller as the audit log has them.
 func (c *Call) caller() domain.Caller {
 	return domain.Caller{
 		Account: c.Principal.Account, Sub: c.Principal.ID, Type: c.Principal.Type, KeyID: c.Principal.KeyID,
@@ -108,7 +108,7 @@ func (c *Call) tried() string {
 
 // KeysChanged has the authenticator forget what it knew of keys, before the change of them is
 // answered. It does so, too, when it is not known from err whether the change came about.
-// Whoever changes accounts, buckets, consumers or keys must call it. It returns err.
+// A handler that changes accounts, buckets, consumers or keys must call KeysChanged. KeysChanged returns err.
 func (c *Call) KeysChanged(err error) error {
 	if err == nil || !refusal(err) {
 		c.kernel.Keys.Changed(c.Context())

@@ -64,7 +64,7 @@ func (k *kernel) take(r *route, answer func(*Call)) gin.HandlerFunc {
 }
 
 // identify gives the request an id: the caller's own when it is 1 to 128 visible ASCII
-// characters, else a fresh one. It also sets what every answer carries.
+// characters, otherwise a fresh one. It also sets what every answer carries.
 func (c *Call) identify() {
 	c.id = requestid.Of(c.Request.Header)
 	header := c.Writer.Header()
@@ -198,7 +198,7 @@ func (c *Call) end() {
 // Context ends when the time of what is done now is over.
 func (c *Call) Context() context.Context { return c.part }
 
-// admit finds out who calls, and refuses who may not do what the route does, or not now.
+// admit finds out who the caller is, and refuses callers who may not do what the route does, or not now.
 func (c *Call) admit() error {
 	if c.route.Scope == "" {
 		c.audit()
@@ -227,7 +227,7 @@ func (c *Call) audit() {
 }
 
 // authenticate finds out who calls: whom the context names when the call comes from a
-// gateway route, where that was found out, else whose key it carries.
+// gateway route, where that was found out, otherwise whose key it carries.
 func (c *Call) authenticate(ctx context.Context) (apikey.Principal, error) {
 	if principal, ok := auth.FromContext(ctx); ok {
 		return principal, nil

@@ -15,7 +15,7 @@ type Pacer struct {
 	ticking bool
 }
 
-// Add calls begin: at once if nothing waits, else in its turn.
+// Add calls begin: at once if nothing waits, otherwise in its turn.
 func (p *Pacer) Add(begin func()) {
 	p.mu.Lock()
 	if p.ticking {

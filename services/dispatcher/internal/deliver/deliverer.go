@@ -163,7 +163,7 @@ func (d *Deliverer) release(job *Job) {
 }
 
 // ended handles a job that must not be attempted, and reports whether the job is one. A probe's right is given back: by the
-// job's origin if the job is abandoned, else by ended.
+// job's origin if the job is abandoned, otherwise by ended.
 func (d *Deliverer) ended(hook *index.Hook, job *Job, cancelled func(*domain.Task) bool) bool {
 	config := hook.Config()
 	why, ends := config.Ends(job.Task.ReceivedAt, job.Task.Request != "")
@@ -390,7 +390,7 @@ func (d *Deliverer) Wait(hook *index.Hook) time.Duration {
 }
 
 // Recall abandons the jobs from a webhook's hold queue that wait for a slot or for its rate.
-// They stay in the hold queue.
+// The deliveries stay in the hold queue.
 func (d *Deliverer) Recall(hook *index.Hook) {
 	ep := d.endpoint(hook)
 	ep.mu.Lock()

@@ -237,7 +237,7 @@ func (w *worker) send(ctx context.Context, hook *index.Hook, head *delivery) err
 			return nil
 		}
 	case <-ctx.Done():
-		// The attempt goes on; whoever owns the hold queue then may send it once more.
+		// The attempt goes on; the next owner of the hold queue may send the event once more.
 		if !<-ended {
 			return nil
 		}

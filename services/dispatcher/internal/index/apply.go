@@ -75,7 +75,7 @@ func (x *Index) replace(key subscription, list *subscribers) {
 
 // put adds, replaces or forgets a webhook; x.mu is held. Nil: nothing changed.
 //
-// A deleted webhook is forgotten at once. Whoever uses its hook sees that it is
+// A deleted webhook is forgotten at once. The user of its hook sees that it is
 // deleted. The database is asked about later deliveries to it, see Find.
 func (x *Index) put(config *Config, lists *edits) *Hook {
 	w := config.Webhook

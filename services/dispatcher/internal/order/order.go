@@ -82,14 +82,14 @@ type Options struct {
 	Metrics   prometheus.Registerer
 }
 
-// Route tells who handles an event.
+// Route says which dispatcher handles an event.
 type Route int
 
-// Who handles an event.
+// Routes of an event.
 const (
-	Fanout  Route = iota // whoever has it
+	Fanout  Route = iota // the dispatcher that has the event
 	Order                // the owner of the account's order
-	Unknown              // it is not decided yet
+	Unknown              // not decided yet
 )
 
 const (

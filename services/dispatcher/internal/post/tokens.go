@@ -78,7 +78,7 @@ func (t *tokens) good(stale string) string {
 	return t.token
 }
 
-// renew asks for a token, for who waits and for who comes.
+// renew asks for a token, for the attempts that wait and those that come.
 func (t *tokens) renew(ctx context.Context, by *asking) (string, error) {
 	if token := t.good(""); token != "" {
 		return token, nil // it came a moment ago

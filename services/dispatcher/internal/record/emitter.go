@@ -58,7 +58,7 @@ type Item struct {
 // Settler is an event that is to be settled when each of its deliveries has a stored outcome.
 type Settler interface {
 	// Settle is called once for each batch with outcomes of the event, with their number. If all others
-	// are stored, it returns what settles the event, which goes into the batch behind them; else nil.
+	// are stored, it returns what settles the event, which goes into the batch behind them; otherwise nil.
 	Settle(n int) *Item
 }
 
@@ -118,7 +118,7 @@ func (e *Emitter) Emit(item Item) {
 	}
 }
 
-// Run publishes batches until ctx is done. Whoever needs everything stored calls Flush
+// Run publishes batches until ctx is done. A caller that needs everything stored calls Flush
 // before.
 func (e *Emitter) Run(ctx context.Context) error {
 	for {

@@ -120,7 +120,7 @@ const (
 	failedTime = 5 * time.Second
 )
 
-// Certificate returns the certificate of a hostname: from memory, else from the database, else
+// Certificate returns the certificate of a hostname: from memory, otherwise from the database, otherwise
 // from the authority, once for all who wait for it.
 func (a *Authority) Certificate(ctx context.Context, hostname string) (*tls.Certificate, error) {
 	if c := a.cached(hostname, time.Now()); c != nil {

@@ -2,7 +2,7 @@ package acme
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// What became of an order.
+// Results of an order.
 const (
 	orderIssued = "issued"
 	orderFailed = "failed"

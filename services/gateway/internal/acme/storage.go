@@ -173,7 +173,7 @@ func (s *storage) leave(name string) {
 	delete(s.own, name)
 }
 
-// keep renews a lock. One that was not renewed in time is lost, whoever has it then.
+// keep renews a lock. A lock that was not renewed in time is lost, even if no other gateway has taken it.
 func (s *storage) keep(ctx context.Context, name string) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})

@@ -62,7 +62,7 @@ func Read(dir string, before *Folder) (*Folder, error) {
 	return f, nil
 }
 
-// Of returns a folder with these files, by their paths. Whoever made them holds to the bounds.
+// Of returns a folder with these files, by their paths. The caller has kept to the bounds.
 func Of(files map[string][]byte) *Folder {
 	f := &Folder{files: make(map[string]*file, len(files)), names: make(map[string][]string)}
 	for name, body := range files {

@@ -21,7 +21,7 @@ func startClock(limit time.Duration, expired func()) *clock {
 	return &clock{timer: time.AfterFunc(limit, expired), limit: limit, since: time.Now(), left: limit}
 }
 
-// hold stops the clock, until whoever holds it has released it.
+// hold stops the clock until the holder releases it.
 func (c *clock) hold() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

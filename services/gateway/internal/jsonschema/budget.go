@@ -41,7 +41,7 @@ func (b *Budget) Spent() int64 {
 	return b.all - b.left.Load()
 }
 
-// End has whoever works with the budget stop.
+// End stops the work that takes from the budget.
 func (b *Budget) End() { b.ended.Store(true) }
 
 // Err says why to stop: ErrSpent, ErrEnded; nil: go on, after the rest.

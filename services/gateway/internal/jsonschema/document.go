@@ -70,7 +70,7 @@ func (d *Document) CompileText(text jsontext.Value) (*Schema, error) {
 }
 
 // Bundle returns the schema at a JSON pointer so that it stands for itself, for one side: byte for
-// byte when it refers to nothing else of the document and hides nothing from the side, else with
+// byte when it refers to nothing else of the document and hides nothing from the side, otherwise with
 // what it needs in `$defs`. (The schemas of OpenAPI 3.0 are written anew where JSON Schema has
 // other words.)
 func (d *Document) Bundle(pointer string, side Side) (jsontext.Value, error) {

@@ -13,7 +13,7 @@ import (
 	"waybill.dev/shared/jsonscan"
 )
 
-// What checking a value may cost. The unit is about a nanosecond on one processor: a byte
+// Bounds of what checking a value costs. The unit is about a nanosecond on one processor: a byte
 // that is passed over costs one, a schema that is met costs visit. A schema whose choices
 // multiply with each level is given up before it has cost 50 ms for each MiB.
 const (

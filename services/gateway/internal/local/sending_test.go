@@ -250,7 +250,7 @@ func TestBodiesThatBreakOff(t *testing.T) {
 	})
 }
 
-// A body that is too long is refused before the back end is asked, if that is known; else the
+// A body that is too long is refused before the back end is asked, if that is known; otherwise the
 // back end gets a cut one.
 func TestBodiesThatAreTooLong(t *testing.T) {
 	t.Parallel()

@@ -53,8 +53,8 @@ func decodeText(lease *body.Lease, header http.Header, content []byte) ([]byte, 
 // mark is the byte order mark, which is no part of a text.
 const mark = "\uFEFF"
 
-// charsetOf returns the label of the encoding of a text: its byte order mark says it, else the
-// Content-Type, else the text itself. Empty: nothing does.
+// charsetOf returns the label of a text's encoding. The byte order mark decides; without one the Content-Type,
+// and without that the text itself. The label is empty if none of them tells.
 func charsetOf(header http.Header, of string, content []byte) string {
 	switch {
 	case bytes.HasPrefix(content, []byte(mark)):

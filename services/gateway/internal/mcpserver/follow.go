@@ -24,7 +24,7 @@ const (
 	quiet = 15
 	// maxListen bounds the message that begins a stream, in bytes: the server holds it as long as the stream lasts.
 	maxListen = 64 << 10
-	// lookTime bounds the question who calls.
+	// lookTime bounds the look for the caller.
 	lookTime = 2 * time.Second
 )
 

@@ -8,7 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// What a server is called when its options don't say.
+// Names of a server whose options don't give any.
 const (
 	defaultName    = "MCP Server"
 	defaultVersion = "0.0.0"

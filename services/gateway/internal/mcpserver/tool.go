@@ -227,7 +227,7 @@ func (x *exchange) cut(result *mcp.CallToolResult) *mcp.CallToolResult {
 // promised reports whether the client knows a schema of the tool's output.
 func (x *exchange) promised() bool { return x.schemas && x.entry.tool.output != nil }
 
-// kept returns the result, if it is what the tool's output schema says, else one that says what
+// kept returns the result, if it is what the tool's output schema says, otherwise one that says what
 // has happened: the client of an AI model would hide such a result, and the model would call again.
 func (x *exchange) kept(ctx context.Context, status int, result *mcp.CallToolResult) *mcp.CallToolResult {
 	if !x.promised() || result.IsError {

@@ -32,7 +32,7 @@ const (
 type jwtAuth struct {
 	rules  jwt.Rules
 	jwks   string   // empty: the issuer names it
-	base   *url.URL // that was configured: of jwks, else of the issuer
+	base   *url.URL // that was configured: of jwks, otherwise of the issuer
 	claims map[string]string
 }
 

@@ -109,7 +109,7 @@ func (v *validation) Notes() []string {
 	return notes
 }
 
-// compile returns the schema at a pointer, else the one that stands for itself; nil: there
+// compile returns the schema at a pointer, otherwise the one that stands for itself; nil: there
 // is none.
 func compile(op *routefile.Operation, pointer string, schema []byte) (*jsonschema.Schema, error) {
 	switch {

@@ -16,7 +16,7 @@ import (
 	"waybill.dev/shared/requestid"
 )
 
-// What is answered without a site. They are never changed.
+// Answers without a site. They are never changed.
 var (
 	errMissing = problem.Missing()
 	errNotYet  = unavailable("The gateway has just started. Try again.", 1*time.Second)

@@ -28,7 +28,7 @@ type making struct {
 	again  time.Time        // until then it stays failed for this build
 }
 
-// load waits for the table, which whoever came first has made.
+// load waits for the table, which the first request for it makes.
 func (d *deployment) load(ctx context.Context) (*table, *problem.Problem) {
 	for {
 		now := d.wanted.Load()

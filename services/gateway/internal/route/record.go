@@ -127,7 +127,7 @@ func (r *Record) Note(severity domain.Severity, source, message string, attribut
 	r.entries = append(r.entries, Entry{At: time.Now(), Severity: severity, Source: source, Message: message, Attributes: attributes})
 }
 
-// Calls says who calls. The first one counts who is not nil.
+// Calls notes the caller. The first caller that is not nil counts.
 func (r *Record) Calls(principal *apikey.Principal) {
 	if r == nil || principal == nil {
 		return

@@ -67,7 +67,7 @@ type Request struct {
 	Remote string
 	// ID is what X-Request-Id says.
 	ID string
-	// Principal is who calls; nil until a policy has found out. A call from inside keeps it.
+	// Principal is the caller; nil until a policy has found out. A call from inside keeps it.
 	Principal *apikey.Principal
 	// Admitter is the policy that has found out who calls, for answers that go on for long; nil: none has.
 	Admitter Admitter
@@ -87,7 +87,7 @@ type Request struct {
 	// Streams tells a handler that nothing after it needs the whole answer, which may be
 	// passed on as it comes.
 	Streams bool
-	// Progress tells the caller how far the work is, where the caller asked for that; else
+	// Progress tells the caller how far the work is, where the caller asked for that; otherwise
 	// it is nil. total 0 means unknown.
 	Progress func(done, total float64, message string)
 

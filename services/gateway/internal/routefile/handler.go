@@ -102,7 +102,7 @@ func (p place) variable(named string) (value, fault string) {
 	return value, ""
 }
 
-// What can be wrong with a variable. The texts go on after the place that names it.
+// Faults of a variable. Their texts go on after the place that names it.
 var (
 	ErrUnset = errors.New("names a variable of the environment that is not set")
 	ErrOwn   = errors.New("names a variable that begins with WAYBILL_: those are Waybill's own, and routes can't use them")

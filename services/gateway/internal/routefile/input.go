@@ -24,7 +24,7 @@ type intake struct {
 }
 
 // Input returns the JSON Schema of the arguments, an object that stands for itself: the
-// body's own when the request is nothing but a body that is an object, else the
+// body's own when the request is nothing but a body that is an object, otherwise the
 // parameters, and the body as `body`. Schemas are as the document has them, but for white
 // space. It fails when the request can't be told in arguments.
 func (o *Operation) Input() (jsontext.Value, error) {

@@ -151,8 +151,8 @@ func (d *document) schema(s *source, pointer string) bool {
 	return true
 }
 
-// jsonMedia returns the media type that is JSON: application/json where there is one, else
-// the first that is like it, else one that means any.
+// jsonMedia returns the media type that is JSON: application/json where there is one, otherwise
+// the first that is like it, otherwise one that means any.
 func jsonMedia(content *jsontree.Node) (name string, media *jsontree.Node) {
 	best := 0
 	for text, n := range content.Members() {

@@ -52,7 +52,7 @@ type Operation struct {
 	Path   string // as it is written
 	Mode   PathMode
 	Method string // in upper case
-	// ID is the operationId, else one that is made of method and path.
+	// ID is the operationId, otherwise one that is made of method and path.
 	ID                   string
 	Summary, Description string
 	Tags                 []string

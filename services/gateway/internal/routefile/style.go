@@ -54,7 +54,7 @@ func (p *Parameter) separator() string {
 }
 
 // join writes a value as one text. Escape writes what is not of the style; what divides values
-// stays as it is, so that one who reads them can tell both apart.
+// stays as it is, so that a back end can tell both apart.
 func (p *Parameter) join(value jsonscan.Value, escape func(string) string) string {
 	if p.Style == styleJSON {
 		return escape(string(value))

@@ -14,8 +14,9 @@ const (
 	maxRests = 2 * time.Second
 )
 
-// NewPace returns a function that rests when there was enough work since its last call. With it the making of a
-// site does not hold a core while others' requests wait. It is for one goroutine, and does not rest when ctx is done.
+// NewPace returns a function that rests if there was enough work since the last call. So the goroutine that makes a
+// site leaves the core to waiting requests now and then. Only that goroutine may call the function. Once ctx is done,
+// the function returns at once.
 func NewPace(ctx context.Context) (rest func()) {
 	began, left := time.Now(), maxRests
 	return func() {

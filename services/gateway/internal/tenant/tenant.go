@@ -128,7 +128,7 @@ func measure(files fs.FS) (weight int64, faults site.Faults) {
 }
 
 // count returns how many tokens a JSON text has, up to limit. What is wrong with the
-// text ends the counting: it is said by who reads it.
+// text ends the counting: the reader of the text says so.
 func count(raw []byte, limit int) int {
 	tokens := jsontext.NewDecoder(bytes.NewReader(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	n := 0

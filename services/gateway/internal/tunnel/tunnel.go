@@ -82,7 +82,7 @@ type Tunnels struct {
 	services map[serviceKey]service
 	closed   bool
 
-	// Whoever has no token can have this lock taken, so requests don't wait for it.
+	// A stranger without a token can have this lock taken, so requests don't wait for it.
 	openingMu sync.Mutex
 	opening   map[string]*rate.Limiter // by the hash of a token
 }

@@ -22,7 +22,7 @@ const (
 	maxHeaderBytes = 32 << 10
 )
 
-// What is wrong with the URL of a request.
+// Faults of the URL of a request.
 const (
 	errScheme   egress.URLError = "must be an http or https URL"
 	errUserinfo egress.URLError = "must not have a user name or password"

@@ -11,7 +11,7 @@ import (
 	"waybill.dev/shared/store/auditlog"
 )
 
-// Caller is who asks for changes.
+// Caller is the caller of changes in tests.
 func Caller() domain.Caller {
 	return domain.Caller{
 		Account: Account, Sub: "bucket/consumer", Type: "key", KeyID: "key_1", RequestID: "req-1", Address: "192.0.2.1",

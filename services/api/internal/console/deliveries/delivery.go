@@ -205,7 +205,7 @@ func verdictWords[V ~string](name V) string {
 	return b.String()
 }
 
-// opened is the attempt whose request and answer are shown: the one of the query, else the last.
+// opened is the attempt whose request and answer are shown: the one of the query, otherwise the last.
 func opened(p *console.Page, d *deliveries.Detail) *open {
 	if len(d.Attempts) == 0 {
 		return nil
@@ -242,7 +242,7 @@ type open struct {
 	NoSuccess bool
 }
 
-// lastSuccess returns the last attempt that succeeded: of this delivery, else of the webhook.
+// lastSuccess returns the last attempt that succeeded: of this delivery, otherwise of the webhook.
 func lastSuccess(p *console.Page, d *deliveries.Detail, before int) (*attempt, string) {
 	for i, kept := range slices.Backward(d.Attempts) {
 		if a := (attempt{kept}); i != before && a.good() {

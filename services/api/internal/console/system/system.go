@@ -84,7 +84,7 @@ func Module(o Options) console.Module {
 	}
 }
 
-// changes are the latest of the operator's account. Whoever may read them may see these pages:
+// changes are the latest of the operator's account. A person who may read them may see these pages:
 // so it is the API that decides.
 func changes(p *console.Page) ([]audit.Entry, error) {
 	var answer audit.List[audit.Entry]
