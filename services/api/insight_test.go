@@ -134,14 +134,20 @@ func TestWebhookHealth(t *testing.T) {
 		for i := range 5 {
 			r.publish(event(fmt.Sprint("e", i)))
 		}
-		r.deliver(hook, "e0", domain.StatusRetrying, "")
-		r.deliver(hook, "e1", domain.StatusHeld, domain.ReasonInactive)
-		r.outcome(hook, "e2", func(o *domain.Outcome) { o.Status, o.Rev = domain.StatusPending, 1 })
+		undelivered := []domain.DeliveryID{
+			r.deliver(hook, "e0", domain.StatusRetrying, ""),
+			r.deliver(hook, "e1", domain.StatusHeld, domain.ReasonInactive),
+			r.outcome(hook, "e2", func(o *domain.Outcome) { o.Status, o.Rev = domain.StatusPending, 1 }),
+		}
 		r.outcome(hook, "e3", func(o *domain.Outcome) {
 			o.Status, o.Attempts, o.RunAttempts, o.Attempt = domain.StatusDelivered, 1, 1, attempt(1, 200)
 		})
 		r.do(http.MethodPost, "/v1/webhooks/"+hook+"/test", "").want(http.StatusAccepted)
 		got := health()
+		oldest, _ := got["oldestUndelivered"].(map[string]any)
+		if oldest["deliveryId"] != string(slices.Min(undelivered)) || oldest["acceptedAt"] == nil {
+			t.Errorf("oldest %v of %v", oldest, undelivered)
+		}
 		if got["state"] != "healthy" || got["waiting"] != 2. || got["held"] != 1. || got["scheduled"] != 1. {
 			t.Errorf("with one delivery of each kind, and a test: %v", got)
 		}
@@ -256,7 +262,7 @@ func TestHealthInLists(t *testing.T) {
 			if diff := cmp.Diff(windows["1h"], hour["1h"]); diff != "" || len(hour) != 1 {
 				t.Errorf("%s: windows %v (-alone +in the list):\n%s", state, hour, diff)
 			}
-			for _, member := range []string{"waiting", "held", "scheduled", "circuit", "lastSuccessAt", "lastFailureAt"} {
+			for _, member := range []string{"waiting", "held", "scheduled", "oldestUndelivered", "circuit", "lastSuccessAt", "lastFailureAt"} {
 				if !cmp.Equal(one[member], found[id][member]) {
 					t.Errorf("%s: %s is %v in the list and %v alone", state, member, found[id][member], one[member])
 				}

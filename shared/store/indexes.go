@@ -68,6 +68,10 @@ func laterIndexes() map[int64][]string {
 			// The deployments of a branch.
 			`gateway_deployments_by_branch ON gateway_deployments (account, project, branch, created_at, seq) WHERE removed_at IS NULL`,
 		},
+		35: {
+			// Instead of deliveries_waiting: in each way to wait, the oldest first.
+			`deliveries_oldest ON deliveries (webhook_id, in_lane, status, id) WHERE status IN ('pending', 'retrying', 'held')`,
+		},
 	}
 }
 

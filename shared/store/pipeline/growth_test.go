@@ -26,9 +26,10 @@ func testGrowth(t *testing.T, b *bench) {
 		return
 	}
 	now := b.Clock.Now()
+	var hook domain.Webhook
 	for i := range 3 {
-		w := b.Webhook(t)
-		o := b.Outcome(b.Accepted(t, fmt.Sprintf("evt_first_%d", i)), w, domain.StatusRetrying)
+		hook = b.Webhook(t)
+		o := b.Outcome(b.Accepted(t, fmt.Sprintf("evt_first_%d", i)), hook, domain.StatusRetrying)
 		b.Recorded(t, o)
 	}
 	few := pipeline.DeliveryFilter{Account: account, Shipment: "SH-1"}
@@ -50,6 +51,13 @@ func testGrowth(t *testing.T, b *bench) {
 		},
 		"a page of webhooks": func() error {
 			_, _, _, err := b.ListWebhooks(t.Context(), account, 3, 0)
+			return err
+		},
+		"what waits": func() error {
+			open, err := b.CountOpen(t.Context(), account, pipeline.CountedInLists, hook.ID)
+			if of := open[hook.ID]; of.Scheduled != 1 || of.Oldest == "" {
+				t.Errorf("%+v, want one, which is the oldest", of)
+			}
 			return err
 		},
 		"what ends soon": func() error {
@@ -76,7 +84,7 @@ func testGrowth(t *testing.T, b *bench) {
 	}
 	pages := map[string]int{}
 	for _, rows := range []int{2_000, 18_000} {
-		fillLog(t, b, rows)
+		fillLog(t, b, rows, hook)
 		for name, call := range calls {
 			looked(call) // connections are made, statements prepared
 			n := looked(call)
@@ -88,21 +96,21 @@ func testGrowth(t *testing.T, b *bench) {
 	}
 }
 
-// fillLog adds so many deliveries, most of them delivered, each of an event of its own, which is not in the log, and
-// a webhook with its health for every ten.
-func fillLog(t *testing.T, b *bench, rows int) {
+// fillLog adds so many deliveries to a webhook, most of them delivered, each of an event of its own, which is not in the
+// log and is an hour old, and a webhook with its health for every ten.
+func fillLog(t *testing.T, b *bench, rows int, to domain.Webhook) {
 	t.Helper()
 	b.Clock.Advance(time.Second) // deliveries of one millisecond lie together
 	hook := b.Webhook(t)
 	var batch domain.RecordBatch
 	for i := range rows {
 		e := pipelinetest.Event(fmt.Sprintf("evt_%d", b.Next()))
-		e.ReceivedAt = b.Clock.Now()
+		e.ReceivedAt = b.Clock.Now().Add(-time.Hour)
 		status := domain.StatusDelivered
 		if i%20 == 0 {
 			status = domain.StatusFailed
 		}
-		o := b.Outcome(e, hook, status)
+		o := b.Outcome(e, to, status)
 		o.Attempt.Transcript = nil
 		batch.Outcomes = append(batch.Outcomes, o)
 	}
@@ -127,7 +135,7 @@ func testPlanCutShort(t *testing.T, b *bench) {
 	var batch domain.RecordBatch
 	for i := range 20_005 {
 		e := pipelinetest.Event(fmt.Sprintf("evt_%d", i))
-		e.ReceivedAt = b.Clock.Now()
+		e.ReceivedAt = b.Clock.Now().Add(-time.Hour)
 		o := b.Outcome(e, w, domain.StatusFailed)
 		o.Attempt.Transcript = nil
 		batch.Outcomes = append(batch.Outcomes, o)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"gorm.io/gorm"
 
@@ -23,12 +24,14 @@ type OpenCounts struct {
 	Waiting   int // for their first attempt, or for one that was asked for
 	Held      int // in the hold queue
 	Scheduled int // for their next attempt
+	// Oldest is the delivery of the earliest event among them; empty: there is none in the log.
+	Oldest domain.DeliveryID
 }
 
-// sqlWaits are the deliveries that the index deliveries_waiting has.
+// sqlWaits are the deliveries that the index deliveries_oldest has.
 const sqlWaits = "status IN ('pending', 'retrying', 'held')"
 
-// CountOpen counts the deliveries of an account's webhooks that are not through, up to most of each, in two statements.
+// CountOpen counts the deliveries of an account's webhooks that are not through, up to most of each, in three statements at most.
 func (p *Pipeline) CountOpen(ctx context.Context, account string, most int, ids ...domain.WebhookID) (map[domain.WebhookID]OpenCounts, error) {
 	var rows []struct {
 		ID                                string
@@ -38,6 +41,7 @@ func (p *Pipeline) CountOpen(ctx context.Context, account string, most int, ids 
 		WebhookID string
 		N         int
 	}
+	var oldest map[string]domain.DeliveryID
 	err := p.db.Snapshot(ctx, func(tx *gorm.DB) error {
 		count := func(condition string) string {
 			return fmt.Sprintf("(SELECT count(*) FROM (SELECT 1 AS one FROM deliveries d WHERE d.webhook_id = w.id AND d.%s AND %s LIMIT %d) AS found)", sqlWaits, condition, most)
@@ -46,6 +50,15 @@ func (p *Pipeline) CountOpen(ctx context.Context, account string, most int, ids 
 			count("d.in_lane = ? AND d.status = 'held'")+" AS inactive, "+count("d.in_lane = ? AND d.status = 'retrying'")+" AS coming"+
 			" FROM webhooks w WHERE w.account = ? AND w.id IN ?", false, true, false, false, account, ids).Scan(&rows).Error
 		if err != nil {
+			return err
+		}
+		var some []string // that have any
+		for _, row := range rows {
+			if row.Pending+row.InLane+row.Inactive+row.Coming > 0 {
+				some = append(some, row.ID)
+			}
+		}
+		if oldest, err = oldestOpen(tx, some); err != nil {
 			return err
 		}
 		return tx.Raw("SELECT asked.webhook_id, count(*) AS n FROM (SELECT r.webhook_id FROM requests r WHERE r.account = ? AND r.webhook_id IN ?"+
@@ -57,7 +70,7 @@ func (p *Pipeline) CountOpen(ctx context.Context, account string, most int, ids 
 	}
 	counts := make(map[domain.WebhookID]OpenCounts, len(rows))
 	for _, row := range rows {
-		counts[domain.WebhookID(row.ID)] = OpenCounts{Waiting: row.Pending, Held: min(most, row.InLane+row.Inactive), Scheduled: row.Coming}
+		counts[domain.WebhookID(row.ID)] = OpenCounts{Waiting: row.Pending, Held: min(most, row.InLane+row.Inactive), Scheduled: row.Coming, Oldest: oldest[row.ID]}
 	}
 	for _, row := range requests {
 		of := counts[domain.WebhookID(row.WebhookID)]
@@ -65,6 +78,30 @@ func (p *Pipeline) CountOpen(ctx context.Context, account string, most int, ids 
 		counts[domain.WebhookID(row.WebhookID)] = of
 	}
 	return counts, nil
+}
+
+// oldestOpen finds the oldest delivery that is not through of each webhook. It looks once for each way to wait,
+// where the index deliveries_oldest begins.
+func oldestOpen(tx *gorm.DB, webhooks []string) (map[string]domain.DeliveryID, error) {
+	if len(webhooks) == 0 {
+		return nil, nil
+	}
+	var ways []string
+	var args []any
+	for _, inLane := range []bool{false, true} {
+		for _, status := range []domain.Status{domain.StatusPending, domain.StatusRetrying, domain.StatusHeld} {
+			ways = append(ways, fmt.Sprintf("SELECT w.id AS webhook_id, (SELECT d.id FROM deliveries d WHERE d.webhook_id = w.id AND d.%s AND d.in_lane = ? AND d.status = '%s' ORDER BY d.id LIMIT 1) AS id"+
+				" FROM webhooks w WHERE w.id IN ?", sqlWaits, status))
+			args = append(args, inLane, webhooks)
+		}
+	}
+	var rows []struct{ WebhookID, ID string }
+	err := tx.Raw("SELECT webhook_id, min(id) AS id FROM ("+strings.Join(ways, " UNION ALL ")+") AS found WHERE id IS NOT NULL GROUP BY webhook_id", args...).Scan(&rows).Error
+	oldest := make(map[string]domain.DeliveryID, len(rows))
+	for _, row := range rows {
+		oldest[row.WebhookID] = domain.DeliveryID(row.ID)
+	}
+	return oldest, err
 }
 
 // recentDeliveries is how many of a webhook's newest deliveries its last answers are looked for in.

@@ -65,8 +65,8 @@ func TestTables(t *testing.T) {
 		},
 		{
 			"health", "webhooks health w",
-			`{"webhookId":"w","state":"failing","circuit":{"open":false,"failuresInARow":7},"windows":{"1h":{"attempts":10,"succeeded":3,"failed":7,"latencyMs":{"p50":1,"p95":2,"p99":3}},"24h":{"attempts":0,"succeeded":0,"failed":0,"latencyMs":null}},"waiting":0,"held":0,"scheduled":7,"lastFailureAt":"2026-11-21T10:11:12.345Z","answers":[{"at":"2026-11-21T10:11:12.345Z","statusCode":503,"class":"http_5xx","body":"busy\u0007\nnow"},{"at":"2026-11-21T10:11:11.345Z","class":"timeout"}]}`,
-			"failing\n  failures in a row   7\n  last failure        2026-11-21T10:11:12Z\n  waiting             0\n  held                0\n  scheduled           7\n\n" +
+			`{"webhookId":"w","state":"failing","circuit":{"open":false,"failuresInARow":7},"windows":{"1h":{"attempts":10,"succeeded":3,"failed":7,"latencyMs":{"p50":1,"p95":2,"p99":3}},"24h":{"attempts":0,"succeeded":0,"failed":0,"latencyMs":null}},"waiting":0,"held":0,"scheduled":7,"oldestUndelivered":{"deliveryId":"d1","acceptedAt":"2026-11-21T09:11:12.345Z"},"lastFailureAt":"2026-11-21T10:11:12.345Z","answers":[{"at":"2026-11-21T10:11:12.345Z","statusCode":503,"class":"http_5xx","body":"busy\u0007\nnow"},{"at":"2026-11-21T10:11:11.345Z","class":"timeout"}]}`,
+			"failing\n  failures in a row   7\n  last failure        2026-11-21T10:11:12Z\n  waiting             0\n  held                0\n  scheduled           7\n  oldest undelivered  d1\n  accepted            2026-11-21T09:11:12Z\n\n" +
 				"LAST  ATTEMPTS  OK  FAILED  P50   P95   P99\n1h    10        3   7       1 ms  2 ms  3 ms\n24h   0         0   0       -     -     -\n\n" +
 				"Last answers:\n  2026-11-21T10:11:12Z  http_5xx  503  busy\uFFFD now\n  2026-11-21T10:11:11Z  timeout\n", "",
 		},

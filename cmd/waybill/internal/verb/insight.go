@@ -62,6 +62,8 @@ func tellHealth(w io.Writer, thing map[string]any, width int) {
 		{"waiting", "waiting", Plain},
 		{"held", "held", Plain},
 		{"scheduled", "scheduled", Plain},
+		{"oldest undelivered", "oldestUndelivered.deliveryId", Plain},
+		{"accepted", "oldestUndelivered.acceptedAt", Moment},
 	} {
 		column := Column{Member: line.member, Form: line.form}
 		if value, ok := column.value(thing); ok && value != nil {

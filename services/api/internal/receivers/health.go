@@ -44,6 +44,7 @@ type Health struct {
 	Waiting       int               `json:"waiting"`
 	Held          int               `json:"held"`
 	Scheduled     int               `json:"scheduled"`
+	Oldest        *Oldest           `json:"oldestUndelivered,omitzero"`
 	LastSuccessAt *string           `json:"lastSuccessAt,omitzero"`
 	LastFailureAt *string           `json:"lastFailureAt,omitzero"`
 	InactiveFrom  *string           `json:"inactiveFrom,omitzero"`
@@ -54,6 +55,20 @@ type Health struct {
 
 // Undelivered returns how many deliveries have not come to their end.
 func (h *Health) Undelivered() int { return h.Waiting + h.Held + h.Scheduled }
+
+// Oldest is the delivery of the earliest event among those that have not come to their end.
+type Oldest struct {
+	DeliveryID domain.DeliveryID `json:"deliveryId"`
+	AcceptedAt *string           `json:"acceptedAt"`
+}
+
+func viewOldest(id domain.DeliveryID) *Oldest {
+	at, ok := id.ReceivedAt()
+	if !ok {
+		return nil // there is none
+	}
+	return &Oldest{id, web.Stamp(at)}
+}
 
 // Circuit is that of a webhook.
 type Circuit struct {
@@ -84,7 +99,7 @@ type Answer struct {
 // view shows what is known of a webhook besides what was counted.
 func (r *Reader) view(w *domain.Webhook, health domain.Health, circuit domain.Circuit, open pipeline.OpenCounts) Health {
 	return Health{
-		WebhookID: w.ID, Circuit: viewCircuit(circuit), Waiting: open.Waiting, Held: open.Held, Scheduled: open.Scheduled,
+		WebhookID: w.ID, Circuit: viewCircuit(circuit), Waiting: open.Waiting, Held: open.Held, Scheduled: open.Scheduled, Oldest: viewOldest(open.Oldest),
 		InactiveFrom: r.inactiveFrom(w, health), last: circuit.Last,
 	}
 }

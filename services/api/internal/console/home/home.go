@@ -88,7 +88,8 @@ type view struct {
 	Troubles   []trouble
 	NoTroubles *console.Problem // why they are not known
 	Waiting    int              // deliveries that have not come to their end
-	Over       bool             // there may be more of these
+	Oldest     *receivers.Oldest
+	Over       bool // there may be more of these, and an older one
 	Failed     []deliveries.Delivery
 	NoFailed   *console.Problem
 	Ends       int     // how many things end within 14 days
@@ -208,6 +209,9 @@ func (v *view) troubles(p *console.Page) {
 		}
 		seen[w.ID] = true
 		v.Waiting += w.Health.Undelivered()
+		if o := w.Health.Oldest; o != nil && (v.Oldest == nil || o.DeliveryID < v.Oldest.DeliveryID) {
+			v.Oldest = o
+		}
 		if i < len(found) {
 			v.Troubles = append(v.Troubles, troubleOf(p, w))
 		}

@@ -31,7 +31,7 @@ func samples() map[string][]any {
 	_, none := reckon(nil, now, &at)
 	missing := &console.Problem{Status: http.StatusNotFound, Title: "Not found", NoOperation: true}
 	full := view{
-		Account: "default", Figures: f, Bars: bars, Spans: spans(), Span: at, Waiting: 7, Over: true,
+		Account: "default", Figures: f, Bars: bars, Spans: spans(), Span: at, Waiting: 7, Over: true, Oldest: &receivers.Oldest{DeliveryID: "dlv_0", AcceptedAt: web.Stamp(hour)},
 		Troubles: []trouble{{ID: "wh_1", Name: "https://x.example/<script>\u202e", State: "failing", Word: "failing", Cause: "answers 404", Hour: receivers.Window{Attempts: 7, Failed: 7}, Waiting: 3, Again: "/console/deliveries/send-again?webhookId=wh_1"}, {ID: "wh_2", State: "inactive"}},
 		Ends:     2, FirstEnd: web.Stamp(now),
 		Failed:  []deliveries.Delivery{{ID: "dlv_1", EventID: "evt_1", EventType: "shipment.delivered", WebhookID: "wh_1", Status: "failed", Reason: new("scheduleExhausted"), UpdatedAt: web.Stamp(now)}},
