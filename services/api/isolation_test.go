@@ -19,6 +19,7 @@ func bodies() map[string]string {
 		"rotateWebhookSecret": `{}`,
 		"rotateSigningKeys":   `{}`,
 		"testWebhook":         `{}`,
+		"acknowledgeProblem":  `{}`,
 		"testWebhookFilter":   `{"filter":{"data.shipmentId":"x"},"lastEvents":10}`,
 		"setCursor":           `{"cursor":"x"}`,
 		"replayWebhook":       `{"since":"2026-01-01T00:00:00Z"}`,

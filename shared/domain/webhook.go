@@ -203,6 +203,14 @@ type Circuit struct {
 	Alarming bool
 }
 
+// Acknowledgement says that somebody knows of what is the matter with a webhook.
+type Acknowledgement struct {
+	Cause      string
+	By         string // sub of who knows
+	At         time.Time
+	MutedUntil time.Time // zero: until the cause changes, or the webhook fails anew
+}
+
 // MaxAnswerBody is how many bytes of an answer's body an Answer keeps.
 const MaxAnswerBody = 1024
 

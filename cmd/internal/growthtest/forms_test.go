@@ -26,6 +26,8 @@ func forms() map[string]call {
 		"/console/webhooks/{webhookId}/secret":                                                      {},
 		"/console/webhooks/{webhookId}/test":                                                        {},
 		"/console/webhooks/{webhookId}/cursors/{cursorName}/delete":                                 {path: "/console/webhooks/" + webhook + "/cursors/cursor-89/delete"},
+		"/console/problems/{webhookId}/acknowledge":                                                 {path: "/console/problems/00000000-0000-7000-8000-000000000009/acknowledge"},
+		"/console/problems/{webhookId}/reopen":                                                      {path: "/console/problems/00000000-0000-7000-8000-000000000029/reopen"},
 		"/console/signing-keys/rotate":                                                              {},
 		"/console/webhooks/{webhookId}/replay":                                                      {body: "since=" + hour + "&status=undelivered"},
 		"/console/catalogue/{eventType}/publish":                                                    {elsewhere: true},

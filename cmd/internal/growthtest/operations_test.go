@@ -63,6 +63,7 @@ func operations(d deliveryIDs) map[string][]call {
 		"registerWebhook":     {{body: `{"url":"http://127.0.0.1:9/x","events":["shipment.created"]}`}},
 		"updateWebhook":       {{body: `{"description":"x"}`}},
 		"rotateWebhookSecret": {{body: `{}`}}, "deleteWebhook": {{path: "/v1/webhooks/00000000-0000-7000-8000-000000000090"}},
+		"acknowledgeProblem": {{path: "/v1/webhooks/00000000-0000-7000-8000-000000000009/acknowledgement", body: `{}`}}, "reopenProblem": {{path: "/v1/webhooks/00000000-0000-7000-8000-000000000019/acknowledgement"}},
 		"testWebhook":       {{body: `{}`}},
 		"testWebhookFilter": {{body: `{"filter":{"data.weightKg":{"$gt":10}},"lastEvents":100}`}},
 		"listSigningKeys":   none, "rotateSigningKeys": {{body: `{}`}}, "getSigningKeySet": none, "listExpiring": none,

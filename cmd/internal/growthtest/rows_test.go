@@ -84,6 +84,7 @@ INSERT INTO webhook_health (webhook_id, disabled_version, disabled_reason, disab
 SELECT id, CASE WHEN version % 10 = 5 THEN version ELSE 0 END, CASE WHEN version % 10 = 5 THEN 'quota' ELSE '' END, CASE WHEN version % 10 = 5 THEN {{at now}} END, {{at now}}, CASE WHEN version % 4 = 3 THEN {{at (print now " + 86400000 + version * 1000")}} END,
 	CASE WHEN version % 10 = 5 THEN {{at (print now " + 86400000")}} END FROM webhooks WHERE substr(id, 20, 4) = '8000';
 INSERT INTO webhook_circuits (webhook_id, open_since, failures, failing_since, said_at, answer_class, answer_status, answer_body) SELECT id, NULL, 0, NULL, {{at now}}, '', 0, '' FROM webhooks WHERE substr(id, 20, 4) = '8000';
+INSERT INTO webhook_acknowledgements (webhook_id, cause, sub, at) SELECT id, 'manual', 'sub', {{at now}} FROM webhooks WHERE substr(id, 20, 4) = '8000';
 INSERT INTO webhook_cursors (webhook_id, name, account, cursor, updated_at) SELECT '00000000-0000-7000-8000-' || {{pad "1 + n / 91" 12}}, 'cursor-' || n, {{owner "1 + n / 91"}}, '', {{at "n"}} FROM {{rows 10000}};
 
 INSERT INTO events (day, account, id, type, occurred_at, payload, received_at, shipment, xact, place)

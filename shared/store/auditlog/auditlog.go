@@ -46,6 +46,9 @@ const (
 	ActionReplayWebhook = "replay-webhook"
 	ActionRetryDelivery = "retry-delivery"
 
+	ActionAcknowledgeProblem = "acknowledge-problem" // of a webhook
+	ActionReopenProblem      = "reopen-problem"
+
 	ActionSetCursor    = "set-cursor" // of a webhook's feed
 	ActionDeleteCursor = "delete-cursor"
 
@@ -107,6 +110,7 @@ func Actions() []string {
 		ActionAcceptInvitation, ActionDeclineInvitation,
 		ActionCreateWebhook, ActionUpdateWebhook, ActionDeleteWebhook, ActionRotateSecret, ActionTestWebhook,
 		ActionReplayWebhook, ActionRetryDelivery,
+		ActionAcknowledgeProblem, ActionReopenProblem,
 		ActionSetCursor, ActionDeleteCursor,
 		ActionRotateSigningKeys,
 		ActionRetryDeliveries, ActionCancelJob,

@@ -88,6 +88,7 @@ func (p *Pipeline) purgeWebhooks(ctx context.Context, gone store.Instant) error 
 		{"webhook_health", "webhook_id", theirs},
 		{"webhook_circuits", "webhook_id", theirs},
 		{"webhook_alerts", "webhook_id", theirs},
+		{"webhook_acknowledgements", "webhook_id", theirs},
 		{"webhooks", "id", old},
 	} {
 		if _, err := p.db.Purge(ctx, of.table, of.key, of.condition, gone); err != nil {

@@ -8,6 +8,6 @@ import (
 
 func TestRows(t *testing.T) {
 	storetest.Rows(t, "pipeline",
-		&configVersionRow{}, &webhookRow{}, &webhookCountRow{}, &webhookHealthRow{}, &webhookCircuitRow{}, &webhookAlertRow{}, &eventRow{}, &outboxRow{}, &orderingAccountRow{}, &requestRow{},
+		&configVersionRow{}, &webhookRow{}, &webhookCountRow{}, &webhookHealthRow{}, &webhookCircuitRow{}, &webhookAlertRow{}, &webhookAcknowledgementRow{}, &eventRow{}, &outboxRow{}, &orderingAccountRow{}, &requestRow{},
 		&deliveryRow{}, &attemptRow{}, &idempotencyRow{}, &busStreamRow{}, &jobRow{}, &jobDeliveryRow{}, &signingKeyRow{}, &webhookCursorRow{})
 }

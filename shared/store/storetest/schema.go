@@ -45,6 +45,8 @@ func owners() map[string]string {
 		"ordering_starts":   "recorder",
 		"webhook_sequences": "recorder",
 
+		"webhook_acknowledgements": "pipeline",
+
 		"rollup_deltas": "rollup", "rollups": "rollup",
 		"projects":         "access",
 		"key_buckets":      "access",

@@ -232,6 +232,9 @@ func TestVerbsAskTheAPI(t *testing.T) {
 		{"webhooks filter-test " + webhook, "POST", "/v1/webhooks/" + webhook + "/filter/test", `{}`},
 		{"webhooks rotate " + webhook, "POST", "/v1/webhooks/" + webhook + "/rotate-secret", ""},
 		{"webhooks rotate " + webhook + " --overlap 1h", "POST", "/v1/webhooks/" + webhook + "/rotate-secret", `{"overlapSeconds":3600}`},
+		{"webhooks acknowledge " + webhook, "PUT", "/v1/webhooks/" + webhook + "/acknowledgement", ""},
+		{"webhooks acknowledge " + webhook + " --mute-until 2027-01-02T03:04:05Z", "PUT", "/v1/webhooks/" + webhook + "/acknowledgement", `{"mutedUntil":"2027-01-02T03:04:05.000Z"}`},
+		{"webhooks reopen " + webhook, "DELETE", "/v1/webhooks/" + webhook + "/acknowledgement", ""},
 		{"webhooks test " + webhook + " --file -", "POST", "/v1/webhooks/" + webhook + "/test", `{"data":{"from":"stdin"}}`},
 		{"webhooks test " + webhook + " --type shipment.created", "POST", "/v1/webhooks/" + webhook + "/test", `{"type":"shipment.created"}`},
 		{

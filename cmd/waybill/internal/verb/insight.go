@@ -54,6 +54,11 @@ func tellHealth(w io.Writer, thing map[string]any, width int) {
 		form         Form
 	}{
 		{"failures in a row", "circuit.failuresInARow", Plain},
+		{"cause", "problem.cause", Plain},
+		{"since", "problem.since", Moment},
+		{"acknowledged by", "problem.acknowledgement.by", Plain},
+		{"acknowledged", "problem.acknowledgement.at", Moment},
+		{"muted until", "problem.acknowledgement.mutedUntil", Moment},
 		{"circuit open since", "circuit.since", Moment},
 		{"next probe", "circuit.nextProbeAt", Moment},
 		{"inactive from", "inactiveFrom", Moment},

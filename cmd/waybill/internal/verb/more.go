@@ -72,6 +72,10 @@ func stateOfWebhooks(_ Ask, rows []map[string]any) {
 		case state != "":
 			words = append(words, state)
 		}
+		problem, _ := health["problem"].(members)
+		if quiet, _ := problem["quiet"].(bool); quiet {
+			words = append(words, "acknowledged")
+		}
 		if fault, _ := row["fault"].(string); fault != "" {
 			words = append(words, "can't be read")
 		}

@@ -134,6 +134,22 @@ func webhookActions() []Verb {
 			}}, Once: onceSecret,
 		},
 		{
+			Name: "acknowledge", Short: "Say that you know of what is the matter with a webhook",
+			Long:    "The webhook's problem is quiet until its cause changes, or until it recovers and\nfails anew; with --mute-until, until then, whatever the cause.",
+			Example: "  waybill webhooks acknowledge 0198e5c2-…\n  waybill webhooks acknowledge 0198e5c2-… --mute-until 8h",
+			Method:  http.MethodPut, Path: webhooksPath + "/{id}/acknowledgement", Args: webhookArg(), Body: Optional,
+			Flags: []Flag{{Name: "mute-until", Usage: "a `time`, or how long from now, such as 8h; at most 90 days", Kind: Future, To: "mutedUntil"}},
+			Show: View{Columns: []Column{
+				{Title: "BY", Member: "by"},
+				{Title: "AT", Member: "at", Form: Moment},
+				{Title: "MUTED UNTIL", Member: "mutedUntil", Form: Moment},
+			}},
+		},
+		{
+			Name: "reopen", Short: "Take an acknowledgement back", Example: "  waybill webhooks reopen 0198e5c2-…",
+			Method: http.MethodDelete, Path: webhooksPath + "/{id}/acknowledgement", Args: webhookArg(), Done: "The problem of webhook {id} is not quiet any more.",
+		},
+		{
 			Name: "test", Short: "Send a sample event to a webhook",
 			Example: "  waybill webhooks test 0198e5c2-… --type shipment.delivered\n  waybill webhooks test 0198e5c2-… --file data.json",
 			Method:  http.MethodPost, Path: webhooksPath + "/{id}/test", Args: webhookArg(), Body: Optional,

@@ -49,6 +49,7 @@ type Health struct {
 	LastFailureAt *string           `json:"lastFailureAt,omitzero"`
 	InactiveFrom  *string           `json:"inactiveFrom,omitzero"`
 	Answers       []Answer          `json:"answers"`
+	Problem       *Problem          `json:"problem,omitzero"`
 
 	last *domain.Answer // of a failed attempt
 }

@@ -27,6 +27,7 @@ type Rollups interface {
 type Webhooks interface {
 	Circuits(ctx context.Context, ids []domain.WebhookID) (map[domain.WebhookID]domain.Circuit, error)
 	CountOpen(ctx context.Context, account string, most int, ids ...domain.WebhookID) (map[domain.WebhookID]pipeline.OpenCounts, error)
+	Acknowledgements(ctx context.Context, ids []domain.WebhookID) (map[domain.WebhookID]domain.Acknowledgement, error)
 	LastAnswers(ctx context.Context, id domain.WebhookID, most int) ([]domain.Answer, error)
 }
 
@@ -101,7 +102,7 @@ func (r *Reader) list(ctx context.Context, account string, webhooks []domain.Web
 		list[i].Windows = map[string]Window{recently().name: viewWindow(hour[w.ID])}
 		list[i].judge(w, healths[i], circuits[w.ID], all[w.ID], now)
 	}
-	return list, nil
+	return list, r.problems(ctx, account, webhooks, healths, circuits, list, now)
 }
 
 func byWebhook(rows []rollup.Row) map[domain.WebhookID][]rollup.Row {
@@ -121,7 +122,7 @@ func (r *Reader) One(ctx context.Context, w domain.Webhook, health domain.Health
 	}
 	h, now := list[0], time.Now()
 	if h.State == Degraded {
-		h.State = Healthy
+		h.State, h.Problem = Healthy, nil
 	}
 	answers, err := r.Webhooks.LastAnswers(ctx, w.ID, maxAnswers)
 	if err != nil {

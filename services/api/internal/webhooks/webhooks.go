@@ -37,6 +37,8 @@ type Store interface {
 	UpdateWebhook(ctx context.Context, account string, id domain.WebhookID, change func(*domain.Webhook) error) (domain.Webhook, domain.Health, error)
 	DeleteWebhook(ctx context.Context, account string, id domain.WebhookID) error
 	EndPushed(ctx context.Context, webhooks ...domain.WebhookID) (int, error)
+	Acknowledge(ctx context.Context, account string, id domain.WebhookID, a domain.Acknowledgement) error
+	Reopen(ctx context.Context, account string, id domain.WebhookID) error
 	ConfigVersion(ctx context.Context) (int64, error)
 }
 
@@ -98,6 +100,14 @@ func Routes(options Options) []web.Route {
 		{
 			Method: http.MethodPost, Path: Path + "/{id}/rotate-secret", Operation: "rotateWebhookSecret",
 			Scope: domain.ScopeWebhooksWrite, Action: auditlog.ActionRotateSecret, Tells: []news.Kind{news.Webhook}, Handle: h.rotateSecret,
+		},
+		{
+			Method: http.MethodPut, Path: Path + "/{id}/acknowledgement", Operation: "acknowledgeProblem",
+			Scope: domain.ScopeWebhooksWrite, Action: auditlog.ActionAcknowledgeProblem, Handle: h.acknowledge,
+		},
+		{
+			Method: http.MethodDelete, Path: Path + "/{id}/acknowledgement", Operation: "reopenProblem",
+			Scope: domain.ScopeWebhooksWrite, Action: auditlog.ActionReopenProblem, Handle: h.reopen,
 		},
 		{
 			Method: http.MethodPost, Path: Path + "/{id}/filter/test", Operation: "testWebhookFilter",

@@ -184,7 +184,7 @@ func TestMissingFolder(t *testing.T) {
 		"listTunnels", "createTunnel", "getTunnel", "deleteTunnel", "rotateTunnelToken", "getTunnelTeardown", "getTunnelServices", "configureTunnelServices", "getTunnelProvisioning",
 		"listCustomDomains", "createCustomDomain", "updateCustomDomain", "deleteCustomDomain", "verifyCustomDomain", "putCustomDomainCertificate", "deleteCustomDomainCertificate",
 		"listClientMtlsCaCertificates", "createClientMtlsCaCertificate", "getClientMtlsCaCertificate", "updateClientMtlsCaCertificate", "deleteClientMtlsCaCertificate",
-		"readFeed", "listCursors", "getCursor", "setCursor", "deleteCursor",
+		"readFeed", "listCursors", "getCursor", "setCursor", "deleteCursor", "acknowledgeProblem", "reopenProblem",
 	} {
 		own[name] = echo
 	}

@@ -86,6 +86,7 @@ type view struct {
 	Spans      []span
 	Span       span
 	Troubles   []trouble
+	Quiet      int              // of which somebody knows
 	NoTroubles *console.Problem // why they are not known
 	Waiting    int              // deliveries that have not come to their end
 	Oldest     *receivers.Oldest
@@ -212,7 +213,9 @@ func (v *view) troubles(p *console.Page) {
 		if o := w.Health.Oldest; o != nil && (v.Oldest == nil || o.DeliveryID < v.Oldest.DeliveryID) {
 			v.Oldest = o
 		}
-		if i < len(found) {
+		if of := w.Health.Problem; of != nil && of.Quiet {
+			v.Quiet++
+		} else if i < len(found) {
 			v.Troubles = append(v.Troubles, troubleOf(p, w))
 		}
 	}
@@ -230,10 +233,7 @@ func troubleOf(p *console.Page, w webhooks.Webhook) trouble {
 	}
 	for _, a := range h.Answers {
 		if a.Class != domain.ClassOK {
-			t.Cause = words.Class(a.Class)
-			if a.StatusCode != 0 {
-				t.Cause = "answers " + strconv.Itoa(a.StatusCode)
-			}
+			t.Cause = words.Answer(a)
 			break
 		}
 	}

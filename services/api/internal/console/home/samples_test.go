@@ -40,5 +40,6 @@ func samples() map[string][]any {
 	first := view{Account: "default", Bars: none, First: true, MayPublish: true, MayMake: true, NewWebhook: true}
 	half := first
 	half.HasWebhook, half.HasEvent, half.NoFigures, half.NoFailed = true, true, missing, &console.Problem{Status: http.StatusForbidden, Scope: "events:read"}
-	return map[string][]any{"home.html": {view{}, first, half, full}, "find.html": {"", "<script>"}}
+	known := view{HasWebhook: true, Quiet: 2}
+	return map[string][]any{"home.html": {view{}, known, first, half, full}, "find.html": {"", "<script>"}}
 }

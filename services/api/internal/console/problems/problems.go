@@ -7,6 +7,7 @@ import (
 	"embed"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"waybill.dev/services/api/internal/console/deliverylog"
 	"waybill.dev/services/api/internal/console/words"
 	"waybill.dev/services/api/internal/deliveries"
+	"waybill.dev/services/api/internal/insight"
 	"waybill.dev/services/api/internal/receivers"
 	"waybill.dev/services/api/internal/webhooks"
 	"waybill.dev/shared/domain"
@@ -32,28 +34,38 @@ const (
 func Module() console.Module {
 	return console.Module{
 		Name: "problems", Templates: files,
-		Routes: []console.Route{{Method: http.MethodGet, Path: path, Handle: show}},
-		Nav:    []console.NavEntry{{Label: "Problems", Path: path, Icon: "problems", Order: console.OrderProblems, Key: "p"}},
+		Routes: []console.Route{
+			{Method: http.MethodGet, Path: path, Handle: show},
+			{Method: http.MethodPost, Path: path + "/{webhookId}/acknowledge", Handle: acknowledge},
+			{Method: http.MethodPost, Path: path + "/{webhookId}/reopen", Handle: reopen},
+		},
+		Nav: []console.NavEntry{{Label: "Problems", Path: path, Icon: "problems", Order: console.OrderProblems, Key: "p"}},
 	}
 }
 
 type view struct {
 	Entries  []entry
+	Quiet    []entry // of which somebody knows
+	Spans    []console.Option
 	Endings  endings
 	NoEnds   *console.Problem // why it is not known what ends
 	Checked  time.Time
 	Cut      bool // more deliveries failed for good than were read
 	More     bool // there are webhooks that are not shown
 	MayRetry bool
+	MayWrite bool
 }
 
 // entry is what goes wrong at one webhook.
 type entry struct {
 	Webhook deliverylog.Webhook
 	State   receivers.State // that of its health; empty: it is healthy, or not known
-	Since   *string
+	Problem *receivers.Problem
+	Cause   string
+	Open    *string // since when its circuit is
 	Hour    receivers.Window
-	Classes []part // of the attempts of the last hour that failed
+	Line    *console.Line // attempts that failed, by the hour
+	Classes []part        // of the attempts of the last hour that failed
 	Waiting int
 	Held    int
 	Coming  int // scheduled for another attempt
@@ -83,7 +95,7 @@ const (
 )
 
 func show(p *console.Page) error {
-	v := view{Checked: p.Now(), MayRetry: p.May(domain.ScopeEventsWrite)}
+	v := view{Checked: p.Now(), MayRetry: p.May(domain.ScopeEventsWrite), MayWrite: p.May(domain.ScopeWebhooksWrite), Spans: muteSpans()}
 	var failed deliverylog.Page
 	if err := p.API.Get("/v1/deliveries", url.Values{"status": {string(domain.StatusFailed)}, "limit": {maxRead}}, &failed); err != nil {
 		return err
@@ -99,21 +111,31 @@ func show(p *console.Page) error {
 	}
 	p.CLI("webhooks list --troubled")
 	hooks, _ := deliverylog.ReadWebhooks(p)
-	v.Entries = entries(troubled, failed.Data, v.Cut, hooks)
+	for _, e := range entries(troubled, failed.Data, v.Cut, hooks) {
+		if e.Problem != nil && e.Problem.Quiet {
+			v.Quiet = append(v.Quiet, e)
+		} else {
+			v.Entries = append(v.Entries, e)
+		}
+	}
 	if len(v.Entries) > maxEntries {
 		v.Entries, v.More = v.Entries[:maxEntries], true
 	}
 	for i := range v.Entries[:min(len(v.Entries), maxAnswers)] {
 		v.Entries[i].answer(p)
+		v.Entries[i].line(p)
 	}
 	return p.Show("problems.html", "Problems", v)
 }
 
-// entries has one for each webhook: those that are not healthy, and then those whose deliveries have
+// entries has one for each webhook: those that are not healthy, the worst first, and then those whose deliveries have
 // failed for good. Cut tells that there are more of these than were read.
 func entries(troubled []webhooks.Webhook, failed []deliveries.Delivery, cut bool, hooks deliverylog.Webhooks) []entry {
 	at := map[domain.WebhookID]int{}
 	var list []entry
+	slices.SortStableFunc(troubled, func(a, b webhooks.Webhook) int {
+		return slices.Index(receivers.States(), a.Health.State) - slices.Index(receivers.States(), b.Health.State)
+	})
 	for i := range troubled {
 		at[troubled[i].ID] = len(list)
 		list = append(list, entryOf(troubled[i]))
@@ -144,7 +166,7 @@ func entries(troubled []webhooks.Webhook, failed []deliveries.Delivery, cut bool
 
 func entryOf(w webhooks.Webhook) entry {
 	h := w.Health
-	e := entry{Webhook: deliverylog.Webhook{Webhook: w}, State: h.State, Since: h.Circuit.Since, Hour: h.Windows["1h"], Waiting: h.Waiting, Held: h.Held, Coming: h.Scheduled}
+	e := entry{Webhook: deliverylog.Webhook{Webhook: w}, State: h.State, Problem: h.Problem, Open: h.Circuit.Since, Hour: h.Windows["1h"], Waiting: h.Waiting, Held: h.Held, Coming: h.Scheduled}
 	for _, class := range domain.Classes() {
 		if n := e.Hour.Classes[class]; n > 0 && class != domain.ClassOK {
 			e.Classes = append(e.Classes, part{class, n})
@@ -152,9 +174,12 @@ func entryOf(w webhooks.Webhook) entry {
 	}
 	for _, a := range h.Answers {
 		if a.Class != domain.ClassOK {
-			e.Code, e.Answer, e.At = a.StatusCode, cmp.Or(cut(a.Body), string(a.Class)), a.At
+			e.Code, e.Answer, e.At, e.Cause = a.StatusCode, cmp.Or(cut(a.Body), string(a.Class)), a.At, words.Answer(a)
 			break
 		}
+	}
+	if h.State == receivers.Inactive {
+		e.Cause = words.Disabled(w.DisabledReason)
 	}
 	return e
 }
@@ -171,6 +196,20 @@ func cut(text string) string {
 	}
 	runes := []rune(text)
 	return string(runes[:min(len(runes), maxAnswer)]) + "…"
+}
+
+// line draws the attempts that failed in the last 24 hours.
+func (e *entry) line(p *console.Page) {
+	var hours insight.Statistics
+	if p.API.Try("/v1/statistics", url.Values{"step": {"hour"}, "webhookId": {string(e.Webhook.ID)}}, &hours) != nil {
+		return
+	}
+	e.Line = &console.Line{Label: "Failed attempts an hour, the last 24 hours", Values: make([]float64, deliverylog.Hours)}
+	for i := range hours.Data {
+		if hour, ok := deliverylog.Hour(&hours.Data[i], p.Now()); ok {
+			e.Line.Values[hour] += float64(hours.Data[i].Failed)
+		}
+	}
 }
 
 // answer reads what the receiver last said to the sample, where the health does not tell.

@@ -31,11 +31,16 @@ func samples() map[string][]any {
 		{ID: "d3", WebhookID: hostile, Status: "held", Reason: new("webhookInactive")},
 	}
 	hook := webhooks.Webhook{ID: "w1", URL: new("https://x.example/" + hostile), Health: &receivers.Health{
-		State: receivers.CircuitOpen, Circuit: receivers.Circuit{Since: &since}, Held: 1620,
+		State: receivers.CircuitOpen, Problem: &receivers.Problem{Cause: "http_5xx", Since: &since}, Circuit: receivers.Circuit{Since: &since}, Held: 1620,
 		Windows: map[string]receivers.Window{"1h": {Attempts: 40, Failed: 30, SuccessRate: &rate, Classes: map[domain.Class]int64{"ok": 10, "http_5xx": 28, "timeout": 2}}},
 	}}
 	list := entries([]webhooks.Webhook{hook}, sent, false, deliverylog.Webhooks{})
 	list[0].Answer, list[0].Code, list[0].At = hostile, 503, &since
+	list[0].Line = &console.Line{Label: "Failed", Values: []float64{1, 2}}
+	known := list[0]
+	known.Problem = &receivers.Problem{Cause: "http_5xx", Since: &since, Quiet: true, Acknowledgement: &receivers.Acknowledgement{By: hostile, At: &since}}
+	muted := known
+	muted.Problem = &receivers.Problem{Quiet: true, Acknowledgement: &receivers.Acknowledgement{By: "bootstrap", At: &since, MutedUntil: &since}}
 	at := time.Date(2026, time.November, 18, 15, 2, 11, 0, time.UTC)
 	ends := endings{More: true, Data: []ending{
 		{Ending: expiring.Ending{Kind: domain.ExpiryReceiverCertificate, ExpiresAt: web.Stamp(at.Add(5 * 24 * time.Hour)), WebhookID: "w1", URL: "https://x.example/" + hostile, Advice: hostile}},
@@ -48,5 +53,5 @@ func samples() map[string][]any {
 		ends.Data[i].reckon(at)
 	}
 	away := &console.Problem{Status: http.StatusServiceUnavailable, Title: "Unavailable"}
-	return map[string][]any{"problems.html": {view{Checked: at}, view{Checked: at, NoEnds: away}, view{Checked: at, Endings: ends}, view{Endings: ends, Entries: list, Checked: at, Cut: true, More: true, MayRetry: true}}}
+	return map[string][]any{"problems.html": {view{Checked: at}, view{Checked: at, Quiet: []entry{known}}, view{Checked: at, NoEnds: away}, view{Checked: at, Endings: ends}, view{Endings: ends, Entries: list, Checked: at, Cut: true, More: true, MayRetry: true, MayWrite: true, Quiet: []entry{known, muted}, Spans: muteSpans()}}}
 }

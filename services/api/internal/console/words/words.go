@@ -3,6 +3,7 @@ package words
 
 import (
 	"cmp"
+	"strconv"
 
 	"waybill.dev/services/api/internal/receivers"
 	"waybill.dev/shared/domain"
@@ -66,6 +67,14 @@ func reasonText(reason string) string {
 		return "job cancelled"
 	}
 	return ""
+}
+
+// Answer says in short what a receiver answered to an attempt that failed.
+func Answer(a receivers.Answer) string {
+	if a.StatusCode != 0 {
+		return "answers " + strconv.Itoa(a.StatusCode)
+	}
+	return Class(a.Class)
 }
 
 // Class says how an attempt ended.

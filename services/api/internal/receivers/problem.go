@@ -1,0 +1,130 @@
+package receivers
+
+import (
+	"context"
+	"time"
+
+	"waybill.dev/services/api/internal/web"
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store/rollup"
+)
+
+// Problem is what is the matter with a webhook.
+type Problem struct {
+	Cause           string           `json:"cause"` // a class of attempts, or the reason why the webhook is inactive
+	Since           *string          `json:"since"`
+	Acknowledgement *Acknowledgement `json:"acknowledgement,omitzero"`
+	// Quiet tells that somebody knows of it, so that it need not be shown first.
+	Quiet bool `json:"quiet"`
+
+	since time.Time
+}
+
+// Acknowledgement is that somebody knows of a problem.
+type Acknowledgement struct {
+	By         string  `json:"by"`
+	At         *string `json:"at"`
+	MutedUntil *string `json:"mutedUntil,omitzero"`
+}
+
+// ViewAcknowledgement shows one.
+func ViewAcknowledgement(a domain.Acknowledgement) Acknowledgement {
+	return Acknowledgement{a.By, web.Stamp(a.At), web.Stamp(a.MutedUntil)}
+}
+
+// degradedFor is how far is looked back for when a webhook became degraded.
+const degradedFor = 24 * time.Hour
+
+// problems finds out what is the matter with those webhooks that are troubled, and whether somebody knows.
+// It takes two statements more at most.
+func (r *Reader) problems(ctx context.Context, account string, webhooks []domain.Webhook, healths []domain.Health, circuits map[domain.WebhookID]domain.Circuit, list []Health, now time.Time) error {
+	var troubled, degraded []domain.WebhookID
+	for i := range list {
+		if list[i].State.Troubled() {
+			troubled = append(troubled, list[i].WebhookID)
+		}
+		if list[i].State == Degraded {
+			degraded = append(degraded, list[i].WebhookID)
+		}
+	}
+	if len(troubled) == 0 {
+		return nil
+	}
+	known, err := r.Webhooks.Acknowledgements(ctx, troubled)
+	if err != nil {
+		return err
+	}
+	hours := map[domain.WebhookID][]rollup.Row{}
+	if len(degraded) > 0 {
+		lists, err := r.Rollups.Read(ctx, account, rollup.Query{
+			Webhooks: degraded, Since: now.Add(-degradedFor), Until: now.Add(time.Minute), Step: rollup.Hour, By: rollup.ByWebhookClass,
+		})
+		if err != nil {
+			return err
+		}
+		hours = byWebhook(lists[0])
+	}
+	for i := range list {
+		h := &list[i]
+		if !h.State.Troubled() {
+			continue
+		}
+		h.Problem = &Problem{Cause: string(h.cause())}
+		switch w, circuit := &webhooks[i], circuits[h.WebhookID]; h.State {
+		case Inactive:
+			reason, _ := w.Inactive(healths[i])
+			h.Problem.Cause, h.Problem.since = string(reason), w.InactiveSince(healths[i])
+		case Degraded:
+			h.Problem.since = degradedSince(hours[h.WebhookID], now)
+		default:
+			h.Problem.since = circuit.FailingSince
+		}
+		h.Problem.Since = web.Stamp(h.Problem.since)
+		if a, ok := known[h.WebhookID]; ok {
+			view := ViewAcknowledgement(a)
+			h.Problem.Acknowledgement, h.Problem.Quiet = &view, h.Problem.covered(a, now)
+		}
+	}
+	return nil
+}
+
+// covered reports whether an acknowledgement is of this problem: the cause is the same, and it has not begun
+// since. One that mutes counts for whatever is the matter until then.
+func (p *Problem) covered(a domain.Acknowledgement, now time.Time) bool {
+	if !a.MutedUntil.IsZero() {
+		return now.Before(a.MutedUntil)
+	}
+	return p.Cause == a.Cause && !p.since.After(a.At)
+}
+
+// cause is how the last failed attempt ended.
+func (h *Health) cause() domain.Class {
+	for _, a := range h.Answers {
+		if a.Class != domain.ClassOK {
+			return a.Class
+		}
+	}
+	return ""
+}
+
+// degradedSince returns the beginning of the hour after the last one in which enough attempts succeeded. Rows are those of
+// a webhook by hour and class, the oldest first.
+func degradedSince(rows []rollup.Row, now time.Time) time.Time {
+	hours := map[time.Time]*rollup.Row{}
+	for i := range rows {
+		row := &rows[i]
+		if hours[row.Start] == nil {
+			hours[row.Start] = &rollup.Row{}
+		}
+		hours[row.Start].Attempts += row.Attempts
+		hours[row.Start].Succeeded += row.Succeeded
+	}
+	since := now.Add(-degradedFor)
+	for start, of := range hours {
+		well := of.Attempts >= degradedFrom && float64(of.Succeeded) >= healthyFrom*float64(of.Attempts)
+		if end := start.Add(time.Hour); well && end.After(since) && !end.After(now) {
+			since = end
+		}
+	}
+	return since
+}

@@ -1,0 +1,68 @@
+package pipeline
+
+import (
+	"context"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/auditlog"
+)
+
+// webhookAcknowledgementRow is that somebody knows of what is the matter with a webhook.
+type webhookAcknowledgementRow struct {
+	WebhookID  string `gorm:"primaryKey"`
+	Cause      string
+	Sub        string
+	At         store.Instant
+	MutedUntil store.Instant
+}
+
+func (webhookAcknowledgementRow) TableName() string { return "webhook_acknowledgements" }
+
+// Acknowledge keeps that somebody knows of what is the matter with the account's webhook, instead of what was
+// kept of it before.
+func (p *Pipeline) Acknowledge(ctx context.Context, account string, webhook domain.WebhookID, a domain.Acknowledgement) error {
+	return store.Wrap("acknowledge", p.db.Tx(ctx, func(tx *gorm.DB) error {
+		if _, _, err := p.webhook(tx, account, webhook, true); err != nil {
+			return err
+		}
+		row := webhookAcknowledgementRow{string(webhook), a.Cause, a.By, store.InstantOf(a.At), store.InstantOf(a.MutedUntil)}
+		if err := tx.Clauses(clause.OnConflict{UpdateAll: true}).Create(&row).Error; err != nil {
+			return err
+		}
+		return p.audit.Note(ctx, tx, auditlog.ActionAcknowledgeProblem, account, webhookResource(webhook))
+	}))
+}
+
+// Reopen forgets what Acknowledge has kept. domain.ErrNotFound: there is nothing.
+func (p *Pipeline) Reopen(ctx context.Context, account string, webhook domain.WebhookID) error {
+	return store.Wrap("reopen", p.db.Tx(ctx, func(tx *gorm.DB) error {
+		if _, _, err := p.webhook(tx, account, webhook, true); err != nil {
+			return err
+		}
+		result := tx.Where("webhook_id = ?", string(webhook)).Delete(&webhookAcknowledgementRow{})
+		if result.Error != nil {
+			return result.Error
+		}
+		if result.RowsAffected == 0 {
+			return domain.ErrNotFound
+		}
+		return p.audit.Note(ctx, tx, auditlog.ActionReopenProblem, account, webhookResource(webhook))
+	}))
+}
+
+// Acknowledgements returns what was acknowledged of webhooks. Those of which nothing was are left out.
+func (p *Pipeline) Acknowledgements(ctx context.Context, ids []domain.WebhookID) (map[domain.WebhookID]domain.Acknowledgement, error) {
+	var rows []webhookAcknowledgementRow
+	if err := p.db.Reading(ctx).Where("webhook_id IN ?", ids).Find(&rows).Error; err != nil {
+		return nil, store.Wrap("get acknowledgements", err)
+	}
+	known := make(map[domain.WebhookID]domain.Acknowledgement, len(rows))
+	for _, r := range rows {
+		known[domain.WebhookID(r.WebhookID)] = domain.Acknowledgement{Cause: r.Cause, By: r.Sub, At: r.At.Time(), MutedUntil: r.MutedUntil.Time()}
+	}
+	return known, nil
+}
