@@ -18,6 +18,7 @@ type shipmentView struct {
 	ID       string
 	Events   []event // in the order of their acceptance
 	Lanes    []lane
+	Arrivals []arrival // of all lanes, in the order of the events
 	Begin    time.Time
 	End      time.Time
 	Ticks    []mark
@@ -27,7 +28,7 @@ type shipmentView struct {
 	Again    string
 }
 
-// lane is what became of the shipment's events at one webhook.
+// lane is what became of the shipment's events at one webhook: a line on the axis that all share.
 type lane struct {
 	Webhook  deliverylog.Webhook
 	Arrivals []arrival
@@ -39,6 +40,7 @@ type lane struct {
 type arrival struct {
 	deliveries.Delivery
 
+	Webhook deliverylog.Webhook
 	// Overtaken is the type of a later event that arrived before this one; empty: none did.
 	Overtaken domain.EventType
 	Mark      mark
@@ -124,14 +126,16 @@ func (v *shipmentView) lanes(sent []deliveries.Delivery, hooks deliverylog.Webho
 		list := of[id]
 		slices.SortStableFunc(list, func(a, b deliveries.Delivery) int { return cmp.Compare(web.Value(a.CreatedAt), web.Value(b.CreatedAt)) })
 		for i, d := range list {
-			a := arrival{Delivery: d, Overtaken: overtaken(list, i), Mark: mark{v.at(d.CreatedAt), v.at(d.UpdatedAt), console.Visible(d.EventType) + " " + string(d.Status) + " " + web.Value(d.UpdatedAt)}}
+			a := arrival{Delivery: d, Webhook: l.Webhook, Overtaken: overtaken(list, i), Mark: mark{v.at(d.CreatedAt), v.at(d.UpdatedAt), console.Visible(d.EventType) + " " + string(d.Status) + " " + web.Value(d.UpdatedAt)}}
 			if a.Overtaken != "" {
 				l.Late++
 			}
 			l.Arrivals = append(l.Arrivals, a)
 		}
 		v.Lanes = append(v.Lanes, l)
+		v.Arrivals = append(v.Arrivals, l.Arrivals...)
 	}
+	slices.SortStableFunc(v.Arrivals, func(a, b arrival) int { return cmp.Compare(web.Value(a.CreatedAt), web.Value(b.CreatedAt)) })
 }
 
 // overtaken returns the type of an event that came after the i-th and arrived before it.
