@@ -106,7 +106,7 @@ func TestConsoleAcknowledges(t *testing.T) {
 		other := r.browser().signIn(r.secondAccount("second"))
 		other.post(page+"/acknowledge", "mute", "").want(t, http.StatusNotFound, "")
 		b.post(page+"/acknowledge", "mute", "").want(t, http.StatusSeeOther, "/console/problems")
-		b.get("/console/problems").want(t, http.StatusOK, "").has(t, "The problem is acknowledged.", "One of which somebody knows", "until it changes", page+"/reopen")
+		b.get("/console/problems").want(t, http.StatusOK, "").has(t, "The problem is acknowledged.", "Acknowledged or muted: 1", "until it changes", page+"/reopen")
 		b.get("/console").want(t, http.StatusOK, "").has(t, "one problem is", "acknowledged or muted")
 		other.post(page+"/reopen").want(t, http.StatusNotFound, "")
 		b.post(page+"/reopen").want(t, http.StatusSeeOther, "/console/problems")

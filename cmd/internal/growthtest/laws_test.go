@@ -76,6 +76,7 @@ var laws = []law{
 	on(`FROM webhooks WHERE \(account = \? AND NOT deleted\) AND \(NOT active OR EXISTS`, 60_000, "the webhooks of an account, at most 10,000 (domain.MaxWebhooks), until the page of those in trouble is full"),
 	on(`FROM (rollups WHERE account = \? AND webhook_id IN \(SELECT value FROM json_each|unnest\(\?::text\[\]\) w \(id\) CROSS JOIN LATERAL \(SELECT .* FROM rollups )`, 20_000, "the counts of the listed webhooks by class, at most 100 at once on a page"),
 	on(`FROM webhook_circuits WHERE webhook_id IN \(…\)$`, 20_000, "the circuits of the listed webhooks"),
+	on(`FROM webhook_acknowledgements WHERE webhook_id IN \(…\)$`, 20_000, "what was acknowledged of the listed webhooks"),
 	on(`^SELECT count\(\*\) FROM \(SELECT @ AS one FROM (deliveries|requests AS r) WHERE .* LIMIT @\) AS found$`, 0, "counts what waits for a webhook up to 100,000 (pipeline.MostCounted), then stops"),
 	on(`FROM \(SELECT d\.\* FROM deliveries AS d WHERE .* ORDER BY d.id DESC LIMIT @\) AS d WHERE`, 300_000, "a list looks through 4,000 deliveries at most (maxLooked), then gives a cursor"),
 	on(`^SELECT d.id FROM deliveries AS d WHERE .* ORDER BY d.id DESC LIMIT @ OFFSET @$`, 40_000, "the end of the 4,000 deliveries that a list looks through (maxLooked)"),

@@ -2,6 +2,8 @@ package receivers
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"waybill.dev/services/api/internal/web"
@@ -107,8 +109,8 @@ func (h *Health) cause() domain.Class {
 	return ""
 }
 
-// degradedSince returns the beginning of the hour after the last one in which enough attempts succeeded. Rows are those of
-// a webhook by hour and class, the oldest first.
+// degradedSince returns the beginning of the first hour with failures after the last one in which enough attempts
+// succeeded. Rows are those of a webhook by hour and class.
 func degradedSince(rows []rollup.Row, now time.Time) time.Time {
 	hours := map[time.Time]*rollup.Row{}
 	for i := range rows {
@@ -119,11 +121,15 @@ func degradedSince(rows []rollup.Row, now time.Time) time.Time {
 		hours[row.Start].Attempts += row.Attempts
 		hours[row.Start].Succeeded += row.Succeeded
 	}
-	since := now.Add(-degradedFor)
-	for start, of := range hours {
+	since := now.Truncate(time.Hour)
+	for _, start := range slices.SortedFunc(maps.Keys(hours), func(a, b time.Time) int { return b.Compare(a) }) {
+		of := hours[start]
 		well := of.Attempts >= degradedFrom && float64(of.Succeeded) >= healthyFrom*float64(of.Attempts)
-		if end := start.Add(time.Hour); well && end.After(since) && !end.After(now) {
-			since = end
+		if well && start.Before(now.Truncate(time.Hour)) {
+			break
+		}
+		if of.Succeeded < of.Attempts {
+			since = start
 		}
 	}
 	return since

@@ -28,7 +28,7 @@ func TestCovered(t *testing.T) {
 	}
 }
 
-// A webhook is degraded since the last hour in which it was not.
+// A webhook is degraded since the failures after the last hour in which it was not.
 func TestDegradedSince(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, time.November, 18, 15, 20, 0, 0, time.UTC)
@@ -45,10 +45,10 @@ func TestDegradedSince(t *testing.T) {
 		rows []rollup.Row
 		want time.Time
 	}{
-		"never well":           {hour(2, 10, 90), now.Add(-24 * time.Hour)},
-		"well three hours ago": {append(append(hour(5, 100, 0), hour(3, 100, 0)...), hour(1, 50, 50)...), now.Truncate(time.Hour).Add(-2 * time.Hour)},
-		"too few to be well":   {hour(3, 19, 0), now.Add(-24 * time.Hour)},
-		"well in this hour":    {append(hour(2, 100, 0), hour(0, 100, 1)...), now.Truncate(time.Hour).Add(-time.Hour)},
+		"never well":           {hour(2, 10, 90), now.Truncate(time.Hour).Add(-2 * time.Hour)},
+		"well three hours ago": {append(append(hour(5, 100, 0), hour(3, 100, 0)...), hour(1, 50, 50)...), now.Truncate(time.Hour).Add(-time.Hour)},
+		"too few to be well":   {append(hour(4, 0, 1), hour(3, 19, 0)...), now.Truncate(time.Hour).Add(-4 * time.Hour)},
+		"well in this hour":    {append(hour(2, 100, 0), hour(0, 100, 1)...), now.Truncate(time.Hour)},
 	} {
 		if got := degradedSince(of.rows, now); !got.Equal(of.want) {
 			t.Errorf("%s: %v, want %v", name, got, of.want)
