@@ -81,6 +81,7 @@ func consoleForms() map[string]formOf {
 		"rotateSigningKeys":             {"webhooks/keys.html", ""},
 		"testWebhook":                   {"webhooks/test.html", ""},
 		"testWebhookFilter":             {"webhooks/_parts.html", "lastEvents"},
+		"acknowledgeProblem":            {"problems/problems.html", ""},
 		"setCursor":                     {"", "cursor"},
 	}
 }

@@ -103,11 +103,11 @@ func Routes(options Options) []web.Route {
 		},
 		{
 			Method: http.MethodPut, Path: Path + "/{id}/acknowledgement", Operation: "acknowledgeProblem",
-			Scope: domain.ScopeWebhooksWrite, Action: auditlog.ActionAcknowledgeProblem, Handle: h.acknowledge,
+			Scope: domain.ScopeWebhooksWrite, Action: auditlog.ActionAcknowledgeProblem, Tells: []news.Kind{news.Webhook}, Handle: h.acknowledge,
 		},
 		{
 			Method: http.MethodDelete, Path: Path + "/{id}/acknowledgement", Operation: "reopenProblem",
-			Scope: domain.ScopeWebhooksWrite, Action: auditlog.ActionReopenProblem, Handle: h.reopen,
+			Scope: domain.ScopeWebhooksWrite, Action: auditlog.ActionReopenProblem, Tells: []news.Kind{news.Webhook}, Handle: h.reopen,
 		},
 		{
 			Method: http.MethodPost, Path: Path + "/{id}/filter/test", Operation: "testWebhookFilter",

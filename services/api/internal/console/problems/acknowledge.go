@@ -25,7 +25,7 @@ func acknowledge(p *console.Page) error {
 		MutedUntil *time.Time `json:"mutedUntil,omitzero"`
 	}
 	said := "The problem is acknowledged."
-	if span, err := time.ParseDuration(form.Get("mute")); err == nil {
+	if span, err := time.ParseDuration(form.Get("mutedUntil")); err == nil {
 		until := p.Now().UTC().Add(span).Truncate(time.Second)
 		body.MutedUntil, said = &until, "The problem is muted."
 	}
