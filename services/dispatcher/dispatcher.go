@@ -116,7 +116,7 @@ func New(options Options) (*Dispatcher, error) {
 		rows = record.RowsSQLite
 	}
 	d.emitter = record.NewEmitter(options.Bus, rows, d.memory.emitter, options.Logger)
-	d.stage = record.NewStage(options.Bus, telling{d.database, d.news, d.index, options.Bus.Announce}, rows, d.memory.records, options.Metrics, options.Logger)
+	d.stage = record.NewStage(options.Bus, announcer{d.database, d.news, d.index, options.Bus.Announce}, rows, d.memory.records, options.Metrics, options.Logger)
 	d.deliverer = deliver.New(deliver.Options{
 		Poster: post.New(options.Egress.NewClient(egress.Options{})), Keeper: options.Bus, Emitter: d.emitter, Hooks: d.index, Owners: d.owners,
 		Notices: notices{d}, Logger: options.Logger, Metrics: deliver.NewMetrics(options.Metrics), Tracer: tracer(options.Tracer),

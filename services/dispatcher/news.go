@@ -11,9 +11,9 @@ import (
 	"waybill.dev/shared/store/recorder"
 )
 
-// telling writes records, tells those who watch what they changed, and tells the relay of
-// alerts.
-type telling struct {
+// announcer writes records, and announces what they changed to the people who watch an account, and alerts
+// to the relay.
+type announcer struct {
 	record.Writer
 
 	news     *news.Publisher
@@ -22,7 +22,7 @@ type telling struct {
 }
 
 // Record implements record.Writer.
-func (t telling) Record(ctx context.Context, batches []domain.RecordBatch) (recorder.RecordResult, error) {
+func (t announcer) Record(ctx context.Context, batches []domain.RecordBatch) (recorder.RecordResult, error) {
 	result, err := t.Writer.Record(ctx, batches)
 	if err == nil && len(result.Alerts) > 0 {
 		t.announce(bus.SubjectRelay, nil)

@@ -49,7 +49,7 @@ type publication struct {
 	retries int
 }
 
-// end tells the owner what came of it.
+// end tells the owner the result of the publication.
 func (p *publication) end(duplicate bool, err error) {
 	if err != nil {
 		err = unavailable("publish", err)

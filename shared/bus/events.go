@@ -134,7 +134,7 @@ func (b *Bus) place(subject, accepted string, number int64) string {
 	return text + " " + base64.RawURLEncoding.EncodeToString(b.macs[0].append(room[:0], subject, text, []byte(accepted)))
 }
 
-// placeOf reads headerPlace; 0: there is none that is right.
+// placeOf reads headerPlace; 0: the header is missing or wrong.
 func (b *Bus) placeOf(subject, accepted string, header map[string][]string) int64 {
 	values := header[headerPlace]
 	if len(values) != 1 {

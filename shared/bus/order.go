@@ -68,7 +68,7 @@ func isStored(err error) bool {
 		(refusal.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || refusal.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant)
 }
 
-// restoreBeside compares a delivery that is to be restored with what is stored of it.
+// restoreBeside compares a delivery that is to be restored with its stored state.
 func (b *Bus) restoreBeside(task *domain.Task, position Ordered, done func(error)) {
 	ctx, cancel := context.WithTimeout(context.Background(), publishTimeout)
 	defer cancel()

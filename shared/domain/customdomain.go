@@ -55,8 +55,8 @@ type CustomDomain struct {
 	CheckedOn   time.Time // when DNS was asked last; zero: not yet
 	NextCheckOn time.Time // zero: DNS is not asked by itself
 	ProvenOn    time.Time // when DNS had the token last; zero: it never had
-	// NoticeOn is since when the hostname is to pass from one account to another: from this one if the domain is
-	// active, else to this one. Zero: it is not.
+	// NoticeOn is since when the hostname is to pass from one account to another: from this account if the domain is
+	// active, otherwise to this account. Zero: the hostname stays.
 	NoticeOn time.Time
 	LostOn   time.Time // when the hostname passed to another account; zero: it did not
 }

@@ -45,7 +45,7 @@ type Tunnel struct {
 	UpdatedOn   time.Time
 }
 
-// TunnelConnection is a connection of an agent to a gateway.
+// TunnelConnection is the connection of a tunnel's agent to a gateway.
 type TunnelConnection struct {
 	ID           string
 	Process      string // of the gateway

@@ -33,9 +33,8 @@ func (p *Policy) checkAnyScheme(c *candidate) error {
 	return nil
 }
 
-// ParseURL returns what to connect to for a URL whose form is right, with its host in ASCII.
-// A host that is an address must be one that allowed takes. It fails with ErrAddress or a
-// URLError.
+// ParseURL returns the target of a URL whose form is right, with its host in ASCII. A host that is
+// an address must be one that allowed takes. ParseURL fails with ErrAddress or a URLError.
 func ParseURL(raw string, allowed func(netip.Addr) bool) (*url.URL, error) {
 	u, err := (&Policy{}).target(raw, &formRules)
 	if err != nil {

@@ -102,7 +102,7 @@ func classifyPostgres(pg *pgconn.PgError, err error) error {
 	case pg.Code == pgSerialization, pg.Code == pgDeadlock, pg.Code == pgLockNotAvailable,
 		pg.Code == pgReadOnly, pg.Code == pgUnknownDatabase:
 		kind = domain.ErrUnavailable
-	// Connection, authorization, resources, operator intervention, system.
+	// The classes of connection, authorization, resources, operator intervention and system errors.
 	case class == "08", class == "28", class == "53", class == "57", class == "58":
 		kind = domain.ErrUnavailable
 	}

@@ -31,7 +31,8 @@ type OpenCounts struct {
 // sqlWaits are the deliveries that the index deliveries_oldest has.
 const sqlWaits = "status IN ('pending', 'retrying', 'held')"
 
-// CountOpen counts the deliveries of an account's webhooks that are not through, up to most of each, in three statements at most.
+// CountOpen counts the deliveries of an account's webhooks that have not ended: up to most of each webhook and kind, in
+// three statements at most.
 func (p *Pipeline) CountOpen(ctx context.Context, account string, most int, ids ...domain.WebhookID) (map[domain.WebhookID]OpenCounts, error) {
 	var rows []struct {
 		ID                                string

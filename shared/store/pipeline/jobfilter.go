@@ -171,5 +171,5 @@ func (f JobFilter) walked(tx *gorm.DB, scope deliveryScope) *gorm.DB {
 	return query
 }
 
-// sqlKept tells whether the log has the delivery's event.
+// sqlKept is true where the log has the delivery's event.
 const sqlKept = `EXISTS (SELECT 1 FROM events e WHERE e.account = d.account AND e.id = d.event_id AND e.day = d.day)`

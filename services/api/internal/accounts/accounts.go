@@ -167,7 +167,7 @@ func (h *handlers) create(c *web.Call) error {
 		return err
 	}
 	account, key, err := h.Accounts.CreateAccount(c.Context(), name, h.Keys.NewKey())
-	if c.KeysChanged(err) != nil {
+	if c.InvalidateKeys(err) != nil {
 		return web.Taken(err, "There is an account of this name already.")
 	}
 	made := view(account)
@@ -189,7 +189,7 @@ func (h *handlers) createAdminKey(c *web.Call) error {
 		return err
 	}
 	key, err := h.Accounts.CreateAdminKey(c.Context(), name, h.Keys.NewKey())
-	if c.KeysChanged(err) != nil {
+	if c.InvalidateKeys(err) != nil {
 		return web.Taken(err, "The account's bucket or consumer admin has just been made by another request. Try again.")
 	}
 	return c.Answer(http.StatusCreated, AdminKey{key.Key.Reveal()})

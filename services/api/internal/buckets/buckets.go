@@ -146,7 +146,7 @@ func (h *handlers) delete(c *web.Call) error {
 	if err := c.Check(); err != nil {
 		return err
 	}
-	if err := c.KeysChanged(h.store.DeleteBucket(c.Context(), ref)); err != nil {
+	if err := c.InvalidateKeys(h.store.DeleteBucket(c.Context(), ref)); err != nil {
 		return err
 	}
 	return c.NoContent()

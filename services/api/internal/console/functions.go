@@ -30,7 +30,7 @@ func functions(a *look.Assets) template.FuncMap {
 	return own
 }
 
-// Visible makes visible what would steer the reader's eye.
+// Visible makes characters visible that would hide or turn around what follows.
 func Visible(text any) string { return look.Visible(text) }
 
 // Pretty writes JSON with indentation, its numbers and strings as they are; what is no JSON
@@ -100,7 +100,7 @@ func Number(n any) string {
 	return sign + digits
 }
 
-// percent writes a share of one: 99.95 %. There is none of nothing, which is nil.
+// percent writes a share of one as 99.95 %, and nil, the share of no attempts, as a dash.
 func percent(share any) string {
 	var v float64
 	switch s := share.(type) {

@@ -133,7 +133,7 @@ func (h *handlers) list(c *web.Call) error {
 	if err := c.Check(); err != nil {
 		return err
 	}
-	if err := keys.Retrievable(c, h.store, account, bucket, with.format); err != nil {
+	if err := keys.RequireRetrievable(c, h.store, account, bucket, with.format); err != nil {
 		return err
 	}
 	consumers, total, err := h.store.ListConsumers(c.Context(), account, bucket, filter, with.ofStore())
@@ -168,7 +168,7 @@ func (h *handlers) create(c *web.Call) error {
 	}
 	said.Apply(&consumer)
 	made, err := h.store.CreateConsumer(c.Context(), consumer, said.managers, said.keys)
-	if c.KeysChanged(err) != nil {
+	if c.InvalidateKeys(err) != nil {
 		return managers.Named(web.Taken(err, "There is a consumer of this name in the bucket already, or one of the keys is in use."))
 	}
 	shown := parts{keys: len(said.keys) > 0, managers: len(said.managers) > 0, format: keys.Visible}
@@ -181,7 +181,7 @@ func (h *handlers) get(c *web.Call) error {
 	if err := c.Check(); err != nil {
 		return err
 	}
-	if err := keys.Retrievable(c, h.store, ref.Account, ref.Bucket, with.format); err != nil {
+	if err := keys.RequireRetrievable(c, h.store, ref.Account, ref.Bucket, with.format); err != nil {
 		return err
 	}
 	v, err := h.store.GetConsumer(c.Context(), ref, with.ofStore())
@@ -201,7 +201,7 @@ func (h *handlers) update(c *web.Call) error {
 		said.Apply(consumer)
 		return c.MayGive(consumer.Scopes)
 	})
-	if c.KeysChanged(err) != nil {
+	if c.InvalidateKeys(err) != nil {
 		return err
 	}
 	return c.Answer(http.StatusOK, view(consumer))
@@ -212,7 +212,7 @@ func (h *handlers) delete(c *web.Call) error {
 	if err := c.Check(); err != nil {
 		return err
 	}
-	if err := c.KeysChanged(h.store.DeleteConsumer(c.Context(), ref)); err != nil {
+	if err := c.InvalidateKeys(h.store.DeleteConsumer(c.Context(), ref)); err != nil {
 		return err
 	}
 	return c.NoContent()

@@ -52,7 +52,7 @@ func (h *handlers) explain(c *web.Call) error {
 // question names a delivery, or the event and the webhook that it would be between.
 type question struct {
 	byID bool
-	// What is empty has a form in which there is no id of such a thing.
+	// An id is empty if its text has not the form of an id.
 	delivery domain.DeliveryID
 	event    string
 	webhook  domain.WebhookID

@@ -1,4 +1,4 @@
-// Package health tells whether the process is alive, and whether it can serve.
+// Package health reports whether the process is alive, and whether it can serve.
 package health
 
 import (

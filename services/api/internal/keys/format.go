@@ -55,8 +55,8 @@ func (f Format) View(k domain.APIKey) Key {
 	return v
 }
 
-// Retrievable refuses to show the keys of a bucket in full where they are not kept so.
-func Retrievable(c *web.Call, buckets Buckets, account, bucket string, format Format) error {
+// RequireRetrievable refuses to show the keys of a bucket in full where they are not kept so.
+func RequireRetrievable(c *web.Call, buckets Buckets, account, bucket string, format Format) error {
 	if format != Visible {
 		return nil
 	}

@@ -88,7 +88,7 @@ func (h *handlers) list(c *web.Call) error {
 	if err := c.Check(); err != nil {
 		return err
 	}
-	if err := Retrievable(c, h.store, ref.Account, ref.Bucket, format); err != nil {
+	if err := RequireRetrievable(c, h.store, ref.Account, ref.Bucket, format); err != nil {
 		return err
 	}
 	keys, total, err := h.store.ListKeys(c.Context(), ref, format == Visible, page)
@@ -104,7 +104,7 @@ func (h *handlers) create(c *web.Call) error {
 		return err
 	}
 	made, err := h.store.CreateKeys(c.Context(), ref, []domain.APIKey{key})
-	if c.KeysChanged(err) != nil {
+	if c.InvalidateKeys(err) != nil {
 		return web.Taken(err, taken)
 	}
 	return c.Created(keysPath(ref)+"/"+made[0].ID, Visible.View(made[0]))
@@ -123,7 +123,7 @@ func (h *handlers) createAll(c *web.Call) error {
 		return err
 	}
 	made, err := h.store.CreateKeys(c.Context(), ref, keys)
-	if c.KeysChanged(err) != nil {
+	if c.InvalidateKeys(err) != nil {
 		return web.Taken(err, taken)
 	}
 	list, err := web.List(store.Page{Limit: MaxBulk}, len(made), made, Visible.View)
@@ -143,7 +143,7 @@ func (h *handlers) get(c *web.Call) error {
 	if err := c.Check(); err != nil {
 		return err
 	}
-	if err := Retrievable(c, h.store, ref.Account, ref.Bucket, format); err != nil {
+	if err := RequireRetrievable(c, h.store, ref.Account, ref.Bucket, format); err != nil {
 		return err
 	}
 	key, err := h.store.GetKey(c.Context(), ref, c.Param("keyId"), format == Visible)
@@ -160,7 +160,7 @@ func (h *handlers) update(c *web.Call) error {
 		return err
 	}
 	key, err := h.store.UpdateKey(c.Context(), ref, c.Param("keyId"), changes.Make)
-	if c.KeysChanged(err) != nil {
+	if c.InvalidateKeys(err) != nil {
 		return web.Taken(err, taken)
 	}
 	return c.Answer(http.StatusOK, Masked.View(key))
@@ -171,7 +171,7 @@ func (h *handlers) delete(c *web.Call) error {
 	if err := c.Check(); err != nil {
 		return err
 	}
-	if err := c.KeysChanged(h.store.DeleteKey(c.Context(), ref, c.Param("keyId"))); err != nil {
+	if err := c.InvalidateKeys(h.store.DeleteKey(c.Context(), ref, c.Param("keyId"))); err != nil {
 		return err
 	}
 	return c.NoContent()
@@ -190,7 +190,7 @@ func (h *handlers) roll(c *web.Call) error {
 		return err
 	}
 	key, err := h.store.RollKeys(c.Context(), ref, h.maker.NewKey(), expiresOn)
-	if c.KeysChanged(err) != nil {
+	if c.InvalidateKeys(err) != nil {
 		return err
 	}
 	if bucket.Retrievable {

@@ -13,7 +13,7 @@ const (
 // Horizon follows up to which time of acceptance the bus holds no unsettled event any more.
 type Horizon struct{ past []sample }
 
-// sample is how far the dispatchers were at a moment.
+// sample is the progress of the dispatchers at a moment.
 type sample struct {
 	at     time.Time
 	events time.Time // every event published before was acknowledged

@@ -51,7 +51,7 @@ func Begin(found Found, states map[string]State, earlier *Restoration, now time.
 	}
 }
 
-// has reports whether a stream that was made at a time is given back already.
+// has reports whether the contents of a stream that was made at a time were restored already.
 func (r *Restoration) has(stream string, made time.Time) bool {
 	if r == nil {
 		return false

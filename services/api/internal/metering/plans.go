@@ -313,7 +313,7 @@ func (h *handlers) deleteSubscription(c *web.Call) error {
 	return c.NoContent()
 }
 
-// unsubscribed says what there is not when a consumer's subscription is not found.
+// unsubscribed turns the error of a missing subscription into the problem that names it.
 func unsubscribed(err error) error {
 	if errors.Is(err, domain.ErrNotFound) {
 		return problem.New(problem.NotFound, "There is no such consumer, or it has no subscription.")

@@ -16,25 +16,25 @@ import (
 // again because its place is missing: it may be on its way.
 const placesAgain = 5 * time.Second
 
-// asked are places that the order of accounts waits for. What is asked for again before it was
-// looked for is looked for once.
-type asked struct {
+// missingPlaces are the places that the order of accounts waits for. A place that is asked for twice before the relay
+// has looked is looked for once.
+type missingPlaces struct {
 	mu       sync.Mutex
 	leading  bool
 	accounts map[string]bus.MissingPlaces
 	wake     signal.Signal
 }
 
-func newAsked() *asked { return &asked{wake: signal.New()} }
+func newMissingPlaces() *missingPlaces { return &missingPlaces{wake: signal.New()} }
 
 // lead begins to take what is asked for, or ends.
-func (a *asked) lead(leading bool) {
+func (a *missingPlaces) lead(leading bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.leading, a.accounts = leading, map[string]bus.MissingPlaces{}
 }
 
-func (a *asked) add(m bus.MissingPlaces) {
+func (a *missingPlaces) add(m bus.MissingPlaces) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !a.leading {
@@ -47,8 +47,8 @@ func (a *asked) add(m bus.MissingPlaces) {
 	a.wake.Give()
 }
 
-// take returns what was asked for since the last call.
-func (a *asked) take() map[string]bus.MissingPlaces {
+// take returns the places that were asked for since the last call.
+func (a *missingPlaces) take() map[string]bus.MissingPlaces {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	accounts := a.accounts

@@ -93,7 +93,7 @@ type Relay struct {
 	metrics   *metrics
 	retention time.Duration
 	poke      signal.Signal
-	asked     *asked
+	asked     *missingPlaces
 	ensured   signal.Signal // a token after each reconnection, once the streams are there
 }
 
@@ -102,7 +102,7 @@ func New(options Options) *Relay {
 	return &Relay{
 		store: options.Store, bus: options.Bus, log: options.Logger,
 		metrics: newMetrics(options.Registerer), retention: options.Retention,
-		poke: signal.New(), asked: newAsked(), ensured: signal.New(),
+		poke: signal.New(), asked: newMissingPlaces(), ensured: signal.New(),
 	}
 }
 

@@ -106,10 +106,10 @@ func (c *Call) tried() string {
 	return name
 }
 
-// KeysChanged has the authenticator forget what it knew of keys, before the change of them is
+// InvalidateKeys makes the authenticator forget the keys that it knows, before a change of keys is
 // answered. It does so, too, when it is not known from err whether the change came about.
-// A handler that changes accounts, buckets, consumers or keys must call KeysChanged. KeysChanged returns err.
-func (c *Call) KeysChanged(err error) error {
+// A handler that changes accounts, buckets, consumers or keys must call InvalidateKeys. InvalidateKeys returns err.
+func (c *Call) InvalidateKeys(err error) error {
 	if err == nil || !refusal(err) {
 		c.kernel.Keys.Changed(c.Context())
 	}

@@ -21,7 +21,7 @@ type Origin interface {
 	Settler() record.Settler
 	// Stored is called once the outcome is stored durably: recorded, scheduled or held.
 	Stored()
-	// Abandoned is called instead of both when nothing was done: the delivery stays
+	// Abandoned is called instead of both when no attempt was made: the delivery stays
 	// where it came from.
 	Abandoned()
 }

@@ -386,7 +386,7 @@ func (d *drain) take(ctx context.Context, batch []*bus.Message) {
 	})
 }
 
-// twice reports whether a delivery came before, as new as this or newer.
+// twice reports whether the same or a newer revision of a delivery came before.
 func (d *drain) twice(task *domain.Task) bool {
 	if last, ok := d.seen[task.Delivery]; ok && task.Rev <= last {
 		return true

@@ -56,7 +56,7 @@ func (s *session) forget(idle map[recorder.SequenceKey]int64) {
 	}
 }
 
-// queued reports whether deliveries of a shipment to a webhook have not ended yet. The caller holds s.mu.
+// queued reports whether deliveries of a shipment to a webhook wait in the session. The caller holds s.mu.
 func (s *session) queued(key recorder.SequenceKey) bool {
 	g := s.groups[key.Webhook]
 	return g != nil && g.queues[key.Shipment] != nil

@@ -98,7 +98,7 @@ func (o *Order) After(ctx context.Context, taken []bus.Position) []bool {
 		all[i] = m.Sequence <= written+1
 		switch {
 		case m.Sequence < o.next && m.Time().Before(o.last):
-			// It comes again; what followed it is written or in flight.
+			// The event comes again; its outcomes are written or in flight.
 		case all[i]:
 			o.next, o.last = m.Sequence+1, m.Time()
 		default:

@@ -88,8 +88,8 @@ func (m *Owners) Owns(id domain.WebhookID) bool { return m.owned[id.Shard()].Loa
 // OwnsAccount reports whether this dispatcher keeps the order of an account.
 func (m *Owners) OwnsAccount(name string) bool { return m.owned[domain.AccountShard(name)].Load() }
 
-// Introduced is closed once this dispatcher knows which others are there. Before that, it would think
-// that it is the only one.
+// Introduced is closed once this dispatcher knows the other dispatchers. Before that, the dispatcher would
+// take itself for the only one.
 func (m *Owners) Introduced() <-chan struct{} { return m.introduced }
 
 func (m *Owners) introduce() { m.introducedOnce.Do(func() { close(m.introduced) }) }

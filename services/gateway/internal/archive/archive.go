@@ -42,7 +42,7 @@ const (
 // Read returns the route files that an archive holds, or everything that is wrong with it. A
 // single folder at the top is left out; where there is a folder config with route files, that
 // is what is returned. Files and folders whose names begin with a dot, and what macOS adds,
-// are left out, but count. What is wrong with ctx is wrong with the archive.
+// are left out, but count. If ctx ends, a fault says that the check was cancelled.
 func Read(ctx context.Context, format string, packed []byte) (fs.FS, routefile.Faults) {
 	u := newUnpacking(ctx)
 	var err error

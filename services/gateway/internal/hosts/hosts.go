@@ -82,7 +82,7 @@ func (h *Hosts) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	site.Handler.ServeHTTP(w, r)
 }
 
-// reaches reports whether a connection for the name is one for the host. A client that gave no name
+// reaches reports whether a TLS connection for a name may ask for a host. A client that gave no name
 // has said nothing about the host.
 func (h *Hosts) reaches(name, host string, site Site) bool {
 	if name == "" || plain(name) == plain(host) {

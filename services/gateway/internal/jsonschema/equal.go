@@ -164,7 +164,7 @@ func (h *hasher) mix(of byte, a, b uint64) uint64 {
 	return h.Sum64()
 }
 
-// decimal is a number as digits × 10^exponent, where no digit at either end is 0: two
+// decimal is a number as digits × 10^exponent, without zeros at either end of the digits: two
 // numbers are equal when their decimals are.
 type decimal struct {
 	negative bool

@@ -251,7 +251,7 @@ func (v *run) applied(s *library.Schema, start jsonscan.Reader, same int, own *s
 	return good
 }
 
-// anyOf goes on after the first that fits only to see what the others speak of.
+// anyOf goes on after the first schema that fits only to learn which members the others evaluate.
 func (v *run) anyOf(schemas []*library.Schema, start jsonscan.Reader, same int, own *seen) bool {
 	some := false
 	for _, schema := range schemas {

@@ -21,7 +21,7 @@ import (
 	"waybill.dev/shared/jsonscan"
 )
 
-// exchange is what a call of a tool or a prompt needs besides what the SDK knows of it. It
+// exchange holds what a call of a tool or a prompt needs and the SDK does not know. An exchange
 // travels in the context of the request that the SDK is given.
 type exchange struct {
 	entry     *entry

@@ -61,7 +61,7 @@ func readMedia(op *routefile.Operation) (list []media, faults []Fault) {
 // isRange reports whether the form stands for several media types.
 func (m *media) isRange() bool { return strings.Contains(m.Type, "*") }
 
-// matches reports how well a media type is the form's; 0: not at all.
+// matches returns how closely the media type of a body fits that of the document; 0: not at all.
 func (m *media) matches(sent string) int {
 	before, ranged := strings.CutSuffix(m.Type, "*")
 	switch {

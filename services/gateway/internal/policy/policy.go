@@ -48,7 +48,7 @@ type Env struct {
 	Egress *egress.Policy
 }
 
-// Parts is what a definition makes. Most have one of the two.
+// Parts are the inbound and the outbound part of a policy. Most policies have one of the two.
 type Parts struct {
 	In  route.Inbound  // nil: it can't run before handlers
 	Out route.Outbound // nil: it can't run after them

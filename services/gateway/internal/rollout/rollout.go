@@ -243,7 +243,7 @@ func (r *Rollout) take(changes []deployments.Served, all bool) {
 	r.byName.Store(&after)
 }
 
-// catchUp has tables made that could not be made when they were wanted first.
+// catchUp loads again the builds whose last load failed.
 func (r *Rollout) catchUp() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

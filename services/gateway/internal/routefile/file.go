@@ -78,7 +78,7 @@ func (d *document) item(n *jsontree.Node) *jsontree.Node {
 	return target
 }
 
-// explicitIDs notes every operationId, routed or not: what is generated must not collide. Two routes
+// explicitIDs notes every operationId, of operations with a route or without: no generated id may be the same. Two routes
 // must not have the same; what is documentation alone may.
 func (d *document) explicitIDs(paths *jsontree.Node) {
 	routed := make(map[string]bool)

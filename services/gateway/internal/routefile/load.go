@@ -78,7 +78,7 @@ func (p place) fault(pointer, format string, args ...any) {
 	p.loader.faults = append(p.loader.faults, Fault{p.file, p.operation, pointer, fmt.Sprintf(format, args...)})
 }
 
-// refuse adds the fault for which an operation is not served, with what leaves the operation out.
+// refuse adds the fault for which an operation is not served. The fault names the member that leaves the operation out.
 func (s *source) refuse(pointer, format string, args ...any) {
 	s.fault(pointer, "%s; without "+routeMember+" the operation is left out", fmt.Sprintf(format, args...))
 }

@@ -53,7 +53,7 @@ func (p *Parameter) separator() string {
 	return ","
 }
 
-// join writes a value as one text. Escape writes what is not of the style; what divides values
+// join writes a value as one text. escape writes the values; what divides values
 // stays as it is, so that a back end can tell both apart.
 func (p *Parameter) join(value jsonscan.Value, escape func(string) string) string {
 	if p.Style == styleJSON {

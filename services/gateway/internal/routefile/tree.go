@@ -12,7 +12,7 @@ import (
 // maxBranches bounds how deep the members of names such as a[b][c] may lie.
 const maxBranches = 10
 
-// branch is what stands under a name in brackets.
+// branch holds the values below a name in brackets, such as a in a[b].
 type branch struct {
 	texts   []string
 	value   jsontext.Value // instead of texts: it needs no reading

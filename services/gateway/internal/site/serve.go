@@ -168,8 +168,8 @@ func endBody(w http.ResponseWriter, request *route.Request, response *route.Resp
 // passBytes is how much of an answer that is passed on is in memory.
 const passBytes = 32 << 10
 
-// buffer takes the memory that it needs to pass an answer on. Without it, and where the
-// status has no body, nothing is passed on.
+// buffer takes the memory to pass an answer on. Without that memory, and where the status has no body,
+// nothing is passed on.
 func (rt *Route) buffer(ctx context.Context, request *route.Request, response *route.Response) ([]byte, *route.Response) {
 	if response.Source == nil {
 		return nil, response

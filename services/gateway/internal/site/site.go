@@ -14,7 +14,7 @@ import (
 // on with. It holds nothing that is open, so nothing has to be closed when it is done with.
 type Site struct {
 	paths []*pathItem // in the order in which they are asked
-	// exact has the places in paths of those that are plain text.
+	// exact has the routes whose path is plain text, by that path, as indexes into paths.
 	exact map[string][]int
 	// patterns are the places of all others.
 	patterns []int

@@ -61,8 +61,8 @@ func (r Rules) Make(ctx context.Context, format string, packed []byte, build *do
 	return r.Compile(ctx, files, build, variables)
 }
 
-// Compile is Make for files that were unpacked already. What is wrong with ctx is wrong with the
-// files.
+// Compile is Make for files that were unpacked already. If ctx ends, a fault says that the check was
+// cancelled.
 func (r Rules) Compile(ctx context.Context, files fs.FS, build *domain.Build, variables map[string]domain.Secret) (*site.Site, site.Faults) {
 	weight, faults := measure(files)
 	if len(faults) > 0 {

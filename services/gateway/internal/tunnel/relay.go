@@ -35,8 +35,8 @@ const (
 	waitingParts = 8
 )
 
-// question is what one gateway asks another: a request, whose body may have more parts.
-type question struct {
+// tunnelRequest is a request that one gateway passes to another. The request's body may have more parts.
+type tunnelRequest struct {
 	Method  string      `json:"method"`
 	Service string      `json:"service"`
 	URI     string      `json:"uri"` // path and query, escaped
@@ -84,7 +84,7 @@ type reply struct {
 	Unsent bool        `json:"unsent,omitempty"`
 	Status int         `json:"status,omitempty"`
 	Header http.Header `json:"header,omitempty"`
-	Raw    raw         `json:"raw,omitempty"` // as in question
+	Raw    raw         `json:"raw,omitempty"` // as in tunnelRequest
 	Parts  int         `json:"parts,omitempty"`
 	Length int64       `json:"length"` // of the body, or of what HEAD tells of
 }
@@ -125,15 +125,15 @@ func (a *answers) open() (subject string, parts <-chan bus.Part, end func()) {
 	}
 }
 
-// asked are the requests of other gateways that run.
-type asked struct {
+// inFlight are the requests of other gateways that run.
+type inFlight struct {
 	mu       sync.Mutex
 	running  map[string]context.CancelFunc // by where the answer goes
 	accounts map[string]int                // how many run for each account
 }
 
 // begin notes a request whose answer goes to box. It returns false when too many run.
-func (a *asked) begin(account, box string, cancel context.CancelFunc) bool {
+func (a *inFlight) begin(account, box string, cancel context.CancelFunc) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if _, twice := a.running[box]; twice || len(a.running) >= maxAsked || a.accounts[account] >= maxAskedShare {
@@ -145,7 +145,7 @@ func (a *asked) begin(account, box string, cancel context.CancelFunc) bool {
 }
 
 // done notes that a request is over.
-func (a *asked) done(account, box string) {
+func (a *inFlight) done(account, box string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.running, box)
@@ -199,7 +199,7 @@ func (t *Tunnels) askBus(r *http.Request, subject, name string, content []byte) 
 	box, parts, end := t.answers.open()
 	defer end()
 	pieces := split(content)
-	q := question{Method: r.Method, Service: name, URI: r.URL.RequestURI(), Header: r.Header, Raw: rawOf(r.Header), Parts: len(pieces)}
+	q := tunnelRequest{Method: r.Method, Service: name, URI: r.URL.RequestURI(), Header: r.Header, Raw: rawOf(r.Header), Parts: len(pieces)}
 	if !utf8.ValidString(q.URI) {
 		q.RawURI = []byte(q.URI)
 	}
@@ -331,7 +331,7 @@ func (t *Tunnels) answer(id string) (stop func()) {
 }
 
 // end ends a request whose answer would go to a subject.
-func (a *asked) end(box string) {
+func (a *inFlight) end(box string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if cancel := a.running[box]; cancel != nil {
@@ -339,7 +339,7 @@ func (a *asked) end(box string) {
 	}
 }
 
-// question answers another gateway.
+// tunnelRequest answers another gateway.
 func (t *Tunnels) question(id string, p bus.Part) {
 	if p.Reply == "" || p.Nobody {
 		return
@@ -376,7 +376,7 @@ func (t *Tunnels) refuse(box, code string, unsent bool) {
 }
 
 func (t *Tunnels) serveQuestion(ctx context.Context, id string, p bus.Part) {
-	var q question
+	var q tunnelRequest
 	uri, content, err := t.readQuestion(ctx, p, &q)
 	if err != nil {
 		t.refuse(p.Reply, upstream.ServiceFailed, true)
@@ -431,7 +431,7 @@ func (t *Tunnels) sendAnswer(box, method string, answer *http.Response, body []b
 }
 
 // readQuestion reads a request with all of its body.
-func (t *Tunnels) readQuestion(ctx context.Context, p bus.Part, q *question) (*url.URL, []byte, error) {
+func (t *Tunnels) readQuestion(ctx context.Context, p bus.Part, q *tunnelRequest) (*url.URL, []byte, error) {
 	if err := json.Unmarshal([]byte(p.Head), q); err != nil {
 		return nil, nil, errQuestion
 	}
@@ -465,4 +465,4 @@ func (t *Tunnels) readQuestion(ctx context.Context, p bus.Part, q *question) (*u
 	return uri, content, nil
 }
 
-var errQuestion = errors.New("the question of another gateway can't be read")
+var errQuestion = errors.New("the tunnelRequest of another gateway can't be read")

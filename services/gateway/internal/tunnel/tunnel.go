@@ -72,7 +72,7 @@ type Tunnels struct {
 	lookUps chan struct{} // one for each token that is looked up
 	work    sync.WaitGroup
 	answers *answers
-	asked   asked
+	asked   inFlight
 
 	place follow.Place // of Run
 

@@ -27,7 +27,7 @@ func NewGuard(policy *egress.Policy, own func() []string, o egress.Options) *Gua
 	return g
 }
 
-// transport returns a way on which nothing is trusted.
+// transport returns a transport that trusts no address and no name.
 func (g *Guard) transport() *Transport {
 	plain, secure := egress.Dialers(g.policy.Allowed, g.egress)
 	return &Transport{policy: g.policy, inner: newInner(plain, secure)}

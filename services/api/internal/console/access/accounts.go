@@ -94,7 +94,7 @@ func createAccount(p *console.Page) error {
 	} else if err != nil {
 		return err
 	}
-	return p.Show("made.html", "New account", made{What: "Account " + answer.Name + " is there. This is its admin key.", Keys: []keys.Key{{Key: answer.Key}}, Next: accountsPath})
+	return p.Show("made.html", "New account", madeKeys{What: "Account " + answer.Name + " is there. This is its admin key.", Keys: []keys.Key{{Key: answer.Key}}, Next: accountsPath})
 }
 
 func confirmAdminKey(p *console.Page) error {
@@ -124,5 +124,5 @@ func createAdminKey(p *console.Page) error {
 	if err := p.API.Send(http.MethodPost, console.Path("v1", "accounts", name, "admin-keys"), nil, &answer); err != nil {
 		return err
 	}
-	return p.Show("made.html", "New admin key", made{What: "This is a new admin key of account " + name + ".", Keys: []keys.Key{{Key: answer.Key}}, Next: accountsPath})
+	return p.Show("made.html", "New admin key", madeKeys{What: "This is a new admin key of account " + name + ".", Keys: []keys.Key{{Key: answer.Key}}, Next: accountsPath})
 }

@@ -155,7 +155,7 @@ func createConsumer(p *console.Page) error {
 	if answer.APIKeys == nil {
 		return p.Done("The consumer is there. It has no key yet.", l.Path())
 	}
-	return p.Show("made.html", "New key", made{Place: l, What: "Consumer " + answer.Name + " is there, with its first key.", Keys: *answer.APIKeys, Next: l.Path()})
+	return p.Show("made.html", "New key", madeKeys{Place: l, What: "Consumer " + answer.Name + " is there, with its first key.", Keys: *answer.APIKeys, Next: l.Path()})
 }
 
 func editConsumer(p *console.Page) error {

@@ -13,7 +13,7 @@ import (
 
 // made shows keys in full, this once: it is the answer to the form that made them, which no
 // link, no Back and no reload leads to.
-type made struct {
+type madeKeys struct {
 	Place place
 	What  string
 	Keys  []keys.Key
@@ -81,7 +81,7 @@ func createKey(p *console.Page) error {
 	if len(fresh) > 1 {
 		what = number(len(fresh)) + " keys are there."
 	}
-	return p.Show("made.html", "New key", made{l, what, fresh, l.Path()})
+	return p.Show("made.html", "New key", madeKeys{l, what, fresh, l.Path()})
 }
 
 func newRoll(p *console.Page) error {
@@ -112,7 +112,7 @@ func roll(p *console.Page) error {
 			return err
 		}
 	}
-	return p.Show("made.html", "New key", made{l, "The keys are rolled. This is the new one.", []keys.Key{fresh}, l.Path()})
+	return p.Show("made.html", "New key", madeKeys{l, "The keys are rolled. This is the new one.", []keys.Key{fresh}, l.Path()})
 }
 
 // latest returns the newest key of a consumer, in full.

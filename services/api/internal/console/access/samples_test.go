@@ -52,7 +52,7 @@ func samples() map[string][]any {
 		"key.html":          {keyView{Form: empty}, keyView{l, k, true, true, wrong, lives("As it is"), true}},
 		"manager-form.html": {managerForm{Form: empty}, managerForm{l, wrong}},
 		"lacks.html":        {lacks{}, lacks{domain.ScopeAdmin, root}},
-		"made.html":         {made{}, made{l, hostile, []keys.Key{k, {Key: "wbk_<b>"}}, "/console"}},
+		"made.html":         {madeKeys{}, madeKeys{l, hostile, []keys.Key{k, {Key: "wbk_<b>"}}, "/console"}},
 		"projects.html":     {namesView{Form: empty}, namesView{tabs(projectsPath), "default", []named{{ID: "p_1", Name: hostile, CreatedOn: at}}, some, wrong, true}},
 		"accounts.html":     {namesView{Form: empty}, namesView{tabs(accountsPath), "default", []named{{ID: "a_1", Name: "default", CreatedOn: at}, {ID: "a_2", Name: hostile, CreatedOn: at}}, some, wrong, true}},
 	}

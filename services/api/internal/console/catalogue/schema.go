@@ -33,7 +33,7 @@ type schema struct {
 	} `json:"discriminator"`
 }
 
-// properties are the members of an object, in the order of the document.
+// properties are the members of an object, in the document's order.
 type properties []property
 
 type property struct {

@@ -56,7 +56,7 @@ func (c ca) ended(p *console.Page) bool {
 	return !ends.IsZero() && p.Now().After(ends)
 }
 
-// in is a path of CA certificates in the API.
+// in returns a path of CA certificates in the API.
 func in(p *console.Page, more ...string) string {
 	return console.Path(append([]string{"v1", "accounts", p.Account(), "client-mtls-ca-certificates"}, more...)...)
 }

@@ -158,7 +158,7 @@ func took(from, to *string) string {
 	return strconv.Itoa(int(d/time.Minute)) + "\u202fmin"
 }
 
-// api is where a deployment is in the API, or what is below it.
+// api returns the API's path of a deployment, or a path below it.
 func api(name string, more ...string) string {
 	return console.Path(append([]string{"v1", "deployments", name}, more...)...)
 }

@@ -175,7 +175,7 @@ func load(p *console.Page) view {
 	return v
 }
 
-// groups arranges those tools by their toolsets in which a text is found.
+// groups returns the tools in which a text is found, by their toolsets.
 func groups(p *console.Page, tools []item, text string) []group {
 	of := make(map[string][]item)
 	for _, tool := range tools {

@@ -105,7 +105,7 @@ func (v *listView) page(p *console.Page) error {
 	return nil
 }
 
-// search reads as many webhooks as it may, and shows a part of those that are asked for.
+// search reads the account's webhooks, up to a bound, and shows a page of those that match.
 func (v *listView) search(p *console.Page) error {
 	var found []webhook
 	if err := p.API.Get("/v1/webhooks", url.Values{"limit": {strconv.Itoa(mostSearched)}, "include": {"health"}}, &found); err != nil {

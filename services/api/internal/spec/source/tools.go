@@ -208,8 +208,8 @@ func argumentsOf(api yaml.MapSlice, parameters []any) []any {
 	return arguments
 }
 
-// toolPage is how many entries a tool lists unless it is told: what it answers is read into the
-// context of a model.
+// toolPage is how many entries a tool lists by default. They are few, as the answer goes into the context
+// of a model.
 const toolPage = 20
 
 // shorter reports whether a number is below toolPage.

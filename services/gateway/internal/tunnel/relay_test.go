@@ -7,9 +7,9 @@ import (
 )
 
 // The slow services of one account leave room for those of others.
-func TestAskedOfOneAccount(t *testing.T) {
+func TestRequestsOfOneAccount(t *testing.T) {
 	t.Parallel()
-	a := asked{running: make(map[string]context.CancelFunc), accounts: make(map[string]int)}
+	a := inFlight{running: make(map[string]context.CancelFunc), accounts: make(map[string]int)}
 	fill := func(account string) (n int) {
 		for a.begin(account, fmt.Sprintf("%s-%d", account, n), func() {}) {
 			n++
