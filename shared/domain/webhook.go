@@ -203,10 +203,10 @@ type Circuit struct {
 	Alarming bool
 }
 
-// Acknowledgement says that somebody knows of what is the matter with a webhook.
+// Acknowledgement notes that a person knows of a webhook's problem.
 type Acknowledgement struct {
 	Cause      string
-	By         string // sub of who knows
+	By         string // the person's sub
 	At         time.Time
 	MutedUntil time.Time // zero: until the cause changes, or the webhook fails anew
 }

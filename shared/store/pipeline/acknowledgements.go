@@ -11,7 +11,7 @@ import (
 	"waybill.dev/shared/store/auditlog"
 )
 
-// webhookAcknowledgementRow is that somebody knows of what is the matter with a webhook.
+// webhookAcknowledgementRow notes that a person knows of a webhook's problem.
 type webhookAcknowledgementRow struct {
 	WebhookID  string `gorm:"primaryKey"`
 	Cause      string
@@ -22,8 +22,7 @@ type webhookAcknowledgementRow struct {
 
 func (webhookAcknowledgementRow) TableName() string { return "webhook_acknowledgements" }
 
-// Acknowledge keeps that somebody knows of what is the matter with the account's webhook, instead of what was
-// kept of it before.
+// Acknowledge stores the acknowledgement of a problem of the account's webhook, in place of the one before.
 func (p *Pipeline) Acknowledge(ctx context.Context, account string, webhook domain.WebhookID, a domain.Acknowledgement) error {
 	return store.Wrap("acknowledge", p.db.Tx(ctx, func(tx *gorm.DB) error {
 		if _, _, err := p.webhook(tx, account, webhook, true); err != nil {
@@ -37,7 +36,7 @@ func (p *Pipeline) Acknowledge(ctx context.Context, account string, webhook doma
 	}))
 }
 
-// Reopen forgets what Acknowledge has kept. domain.ErrNotFound: there is nothing.
+// Reopen deletes the acknowledgement of a webhook's problem. domain.ErrNotFound: there is none.
 func (p *Pipeline) Reopen(ctx context.Context, account string, webhook domain.WebhookID) error {
 	return store.Wrap("reopen", p.db.Tx(ctx, func(tx *gorm.DB) error {
 		if _, _, err := p.webhook(tx, account, webhook, true); err != nil {
@@ -54,7 +53,7 @@ func (p *Pipeline) Reopen(ctx context.Context, account string, webhook domain.We
 	}))
 }
 
-// Acknowledgements returns what was acknowledged of webhooks. Those of which nothing was are left out.
+// Acknowledgements returns the acknowledgements of webhooks; a webhook without one is left out.
 func (p *Pipeline) Acknowledgements(ctx context.Context, ids []domain.WebhookID) (map[domain.WebhookID]domain.Acknowledgement, error) {
 	var rows []webhookAcknowledgementRow
 	if err := p.db.Reading(ctx).Where("webhook_id IN ?", ids).Find(&rows).Error; err != nil {

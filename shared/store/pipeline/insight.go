@@ -19,7 +19,7 @@ const (
 	CountedInLists = 1000
 )
 
-// OpenCounts tells how many deliveries of a webhook are not through, each up to a bound.
+// OpenCounts are the numbers of a webhook's deliveries that have not ended, each up to a bound.
 type OpenCounts struct {
 	Waiting   int // for their first attempt, or for one that was asked for
 	Held      int // in the hold queue
@@ -81,8 +81,8 @@ func (p *Pipeline) CountOpen(ctx context.Context, account string, most int, ids 
 	return counts, nil
 }
 
-// oldestOpen finds the oldest delivery that is not through of each webhook. It looks once for each way to wait,
-// where the index deliveries_oldest begins.
+// oldestOpen finds the oldest delivery of each webhook that has not ended. For each way to wait it reads the first
+// entry of the index deliveries_oldest.
 func oldestOpen(tx *gorm.DB, webhooks []string) (map[string]domain.DeliveryID, error) {
 	if len(webhooks) == 0 {
 		return nil, nil

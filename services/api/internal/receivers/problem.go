@@ -16,29 +16,29 @@ type Problem struct {
 	Cause           string           `json:"cause"` // a class of attempts, or the reason why the webhook is inactive
 	Since           *string          `json:"since"`
 	Acknowledgement *Acknowledgement `json:"acknowledgement,omitzero"`
-	// Quiet tells that somebody knows of it, so that it need not be shown first.
+	// Quiet is true if a person knows of the problem: then the problem need not be shown first.
 	Quiet bool `json:"quiet"`
 
 	since time.Time
 }
 
-// Acknowledgement is that somebody knows of a problem.
+// Acknowledgement notes who knows of a problem, and since when.
 type Acknowledgement struct {
 	By         string  `json:"by"`
 	At         *string `json:"at"`
 	MutedUntil *string `json:"mutedUntil,omitzero"`
 }
 
-// ViewAcknowledgement shows one.
+// ViewAcknowledgement returns an acknowledgement as callers see it.
 func ViewAcknowledgement(a domain.Acknowledgement) Acknowledgement {
 	return Acknowledgement{a.By, web.Stamp(a.At), web.Stamp(a.MutedUntil)}
 }
 
-// degradedFor is how far is looked back for when a webhook became degraded.
+// degradedFor bounds the look back for the time at which a webhook became degraded.
 const degradedFor = 24 * time.Hour
 
-// problems finds out what is the matter with those webhooks that are troubled, and whether somebody knows.
-// It takes two statements more at most.
+// problems finds the problem of each troubled webhook, and its acknowledgement. problems takes two statements at
+// most.
 func (r *Reader) problems(ctx context.Context, account string, webhooks []domain.Webhook, healths []domain.Health, circuits map[domain.WebhookID]domain.Circuit, list []Health, now time.Time) error {
 	var troubled, degraded []domain.WebhookID
 	for i := range list {
@@ -90,8 +90,8 @@ func (r *Reader) problems(ctx context.Context, account string, webhooks []domain
 	return nil
 }
 
-// covered reports whether an acknowledgement is of this problem: the cause is the same, and it has not begun
-// since. One that mutes counts for whatever is the matter until then.
+// covered reports whether an acknowledgement is of this problem: both have the same cause, and the problem began
+// before the acknowledgement. An acknowledgement that mutes covers every problem until its end.
 func (p *Problem) covered(a domain.Acknowledgement, now time.Time) bool {
 	if !a.MutedUntil.IsZero() {
 		return now.Before(a.MutedUntil)

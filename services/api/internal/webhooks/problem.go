@@ -12,7 +12,7 @@ import (
 // maxMuted is how long a problem may be muted.
 const maxMuted = 90 * 24 * time.Hour
 
-// acknowledge keeps that the caller knows of what is the matter with a webhook.
+// acknowledge stores that the caller knows of a webhook's problem.
 func (h *handlers) acknowledge(c *web.Call) error {
 	id, f := web.ID(c, domain.ParseWebhookID), c.OptionalForm()
 	now := time.Now().UTC().Truncate(time.Millisecond)
