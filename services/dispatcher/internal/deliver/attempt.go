@@ -37,7 +37,7 @@ type Request struct {
 	Gap, Replayed bool
 }
 
-// Response is what came of it.
+// Response is the result of a callback.
 type Response struct {
 	Status     int // 0: no answer that counts
 	Class      domain.Class
@@ -105,13 +105,14 @@ func (d *Deliverer) send(ep *endpoint, job *Job) result {
 	return resultFailed
 }
 
-// replayed reports whether a delivery of an ordered webhook was asked for again, and passes the order by.
+// replayed reports whether a delivery of an ordered webhook was asked for again. Such a delivery does not wait for its
+// place in the order.
 func replayed(config *index.Config, task *domain.Task) bool {
 	return config.Ordering == domain.OrderingShipment && task.Sequence == 0 && !task.Test && task.Rev >= domain.RunStep
 }
 
-// trace starts a span for the attempt when traces are on. The callback has its context,
-// else the one that came with the event.
+// trace starts a span for the attempt when traces are on. The callback carries the context of that span, or without
+// traces the context that came with the event.
 func (d *Deliverer) trace(ctx context.Context, task *domain.Task, number int) (context.Context, string, func(Response)) {
 	if d.options.Tracer == nil && task.TraceParent == "" {
 		return ctx, "", func(Response) {}
@@ -153,7 +154,7 @@ func (d *Deliverer) noteHealth(ep *endpoint, config *index.Config, decided decis
 		return
 	}
 	if health.FailingSince.IsZero() || health.FailingSince.Before(config.ActivatedAt) {
-		// What failed before its owner activated it again no longer counts.
+		// Failures from before the owner activated the webhook again no longer count.
 		health.FailingSince = started.UTC()
 		ep.hook.SetFailing(health.FailingSince)
 		d.emitHealth(domain.HealthChange{Webhook: ep.hook.ID, FailingSince: health.FailingSince, At: now.UTC()})
@@ -177,8 +178,8 @@ func (d *Deliverer) disable(ep *endpoint, config *index.Config, reason domain.Di
 	d.options.Logger.Warn("a webhook became inactive", "webhook", ep.hook.ID, "reason", reason)
 }
 
-// noteCertificate tells of a receiver's certificate that ends soon, once, and of the one that has
-// taken its place. Of all others there is nothing to tell.
+// noteCertificate tells once of a receiver's certificate that ends soon, and of the certificate that replaces it. Other
+// certificates are not told.
 func (d *Deliverer) noteCertificate(hook *index.Hook, config *index.Config, expires, now time.Time) {
 	if expires.IsZero() {
 		return

@@ -2,8 +2,8 @@ package deliver
 
 import "sync"
 
-// busy has the webhooks with attempts in flight or deliveries waiting, or those with news.
-// Only they are checked regularly; there may be very many others.
+// busy lists the webhooks with attempts in flight, deliveries waiting, or news. Only these are checked regularly; there
+// may be very many others.
 type busy struct {
 	mu   sync.Mutex
 	list []*endpoint
@@ -15,7 +15,7 @@ func (b *busy) add(ep *endpoint) {
 	b.list = append(b.list, ep)
 }
 
-// take takes all of them out.
+// take removes all webhooks from the list, and returns them.
 func (b *busy) take() []*endpoint {
 	b.mu.Lock()
 	defer b.mu.Unlock()

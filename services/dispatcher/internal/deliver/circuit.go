@@ -85,8 +85,8 @@ func (c *circuit) state(now time.Time) domain.Circuit {
 // or two receivers that fail now and then could have alerts about each other for ever.
 func (c *circuit) alarming() bool { return c.ofEvents >= domain.FailingFrom }
 
-// resume takes over the row of failures that another dispatcher has said, unless this one knows
-// of a longer one. Whether the circuit is open it knows itself.
+// resume takes over the row of failures that another dispatcher has reported, unless the one known here is longer. This
+// dispatcher knows by itself whether the circuit is open.
 func (c *circuit) resume(said domain.Circuit) {
 	if !c.open && c.failures < said.Failures {
 		c.failures, c.since = said.Failures, said.FailingSince
@@ -113,5 +113,5 @@ func (c *circuit) tryProbe(now time.Time) bool {
 	return true
 }
 
-// dropProbe gives the right back unused.
+// dropProbe gives the right to send a probe back unused.
 func (c *circuit) dropProbe() { c.probing = false }

@@ -11,8 +11,8 @@ import (
 // however often a circuit has changed in it.
 const tellTicks = 4
 
-// tell has the circuit told with the next ones; ep.mu is held. Only the owner tells it: it
-// makes the retries and sends the probes.
+// tell puts the circuit among those that are recorded next; ep.mu is held. Only the owner records a circuit, as the
+// owner makes the retries and sends the probes.
 func (ep *endpoint) tell() {
 	if !ep.news && ep.d.owns(ep.hook) {
 		ep.news = true
@@ -20,10 +20,11 @@ func (ep *endpoint) tell() {
 	}
 }
 
-// mostTurns bounds what is told of a webhook at once, however often it fails and recovers.
+// mostTurns bounds the changes of a webhook's circuit that are recorded at once, however often the webhook fails and
+// recovers.
 const mostTurns = 2
 
-// turn has it told that the webhook began to fail, or recovered; ep.mu is held.
+// turn notes for the record that the webhook began to fail, or recovered; ep.mu is held.
 func (ep *endpoint) turn(state domain.Circuit) {
 	if len(ep.turned) < mostTurns && ep.news {
 		state.Last = ep.last
@@ -31,7 +32,7 @@ func (ep *endpoint) turn(state domain.Circuit) {
 	}
 }
 
-// failedWith keeps the answer to a failed attempt until it is told.
+// failedWith keeps the answer to a failed attempt until the circuit is recorded.
 func (ep *endpoint) failedWith(a *domain.Attempt) {
 	last := domain.AnswerOf(a)
 	ep.mu.Lock()
@@ -39,7 +40,7 @@ func (ep *endpoint) failedWith(a *domain.Attempt) {
 	ep.last = &last
 }
 
-// tellCircuits records what has become of the circuits that changed.
+// tellCircuits records the present state of the circuits that changed.
 func (d *Deliverer) tellCircuits() {
 	for _, ep := range d.news.take() {
 		now := time.Now()
@@ -61,8 +62,8 @@ func (d *Deliverer) tellCircuits() {
 	}
 }
 
-// Adopt compares what was last said of the circuits of webhooks that are owned here with what
-// is known here, and tells what has become of them. A row of failures goes on.
+// Adopt compares the recorded circuits of the webhooks that are owned here with the circuits known here, and records
+// what differs. A row of failures goes on.
 func (d *Deliverer) Adopt(said map[domain.WebhookID]domain.Circuit) {
 	for id, before := range said {
 		hook, ok := d.options.Hooks.Hook(id)

@@ -16,13 +16,13 @@ const jitter = 0.2
 // longestRetryAfter is the longest wait that a receiver may ask for.
 const longestRetryAfter = 24 * time.Hour
 
-// decision is what follows from an attempt.
+// decision is the consequence of an attempt.
 type decision struct {
 	change domain.Change // of the delivery's status
 	wait   time.Duration // until the next attempt, if there is to be one
 }
 
-// answer is what the decision needs of an attempt.
+// answer is the part of an attempt that the decision needs.
 type answer struct {
 	status     int    // HTTP; 0: none came
 	failure    string // bounded code when none came
@@ -88,8 +88,8 @@ func digits(text string) bool {
 // draw is for jitter, which needs no secrecy.
 func draw() float64 { return rand.Float64() } //nolint:gosec // jitter
 
-// Deadline returns when a task's run is exhausted however few attempts it had: its
-// schedule runs on while the circuit is open. ok is false while it has not begun.
+// Deadline returns when a task's run is exhausted, however few attempts the run had: the schedule runs on while the
+// circuit is open. ok is false as long as the run has not begun.
 func Deadline(task *domain.Task, schedule []time.Duration) (at time.Time, ok bool) {
 	if task.RunStartedAt.IsZero() {
 		return time.Time{}, false
@@ -99,7 +99,7 @@ func Deadline(task *domain.Task, schedule []time.Duration) (at time.Time, ok boo
 		at = at.Add(wait)
 	}
 	if task.RunAttempts == 0 {
-		// Never attempted: it may wait for one probe at least.
+		// A task that was never attempted may wait for one probe at least.
 		at = at.Add(probeFirst)
 	}
 	return at, true

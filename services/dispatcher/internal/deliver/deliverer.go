@@ -23,7 +23,7 @@ type Keeper interface {
 	Hold(task *domain.Task, done func(error))
 }
 
-// Emitter takes what is to be recorded.
+// Emitter takes items for the record.
 type Emitter interface{ Emit(record.Item) }
 
 // Hooks is the part of the index that deliveries need.
@@ -39,7 +39,7 @@ type Owners interface {
 	Live() int
 }
 
-// Notices tells other parts and processes what they must know at once.
+// Notices tells other parts and processes of changes that they must know at once.
 type Notices interface {
 	HoldQueueFilled(id domain.WebhookID, reason string)
 	CircuitChanged(id domain.WebhookID, open bool)
@@ -310,7 +310,7 @@ func (d *Deliverer) unqueue(ep *endpoint, jobs []*Job, why domain.Change) {
 	}
 }
 
-// Close gives up what could not be stored yet; it stays where it came from.
+// Close gives up the outcomes that could not be stored yet; their deliveries stay where they came from.
 func (d *Deliverer) Close() { d.once.Do(func() { close(d.stop) }) }
 
 // CircuitHeard takes over the state of a webhook's circuit from another dispatcher.
@@ -357,7 +357,7 @@ func (d *Deliverer) TryProbe(hook *index.Hook) bool {
 	return ep.circuit.tryProbe(time.Now())
 }
 
-// DropProbe gives that right back unused.
+// DropProbe gives the right of TryProbe back unused.
 func (d *Deliverer) DropProbe(hook *index.Hook) {
 	ep := d.endpoint(hook)
 	ep.mu.Lock()

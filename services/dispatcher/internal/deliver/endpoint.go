@@ -37,7 +37,7 @@ type endpoint struct {
 	turned []domain.Circuit
 }
 
-// verdict is what becomes of a job that is offered.
+// verdict is the answer to the offer of a job.
 type verdict int
 
 const (
@@ -127,7 +127,7 @@ func (ep *endpoint) launch(job *Job) {
 	ep.d.limiter.Launch(ep.attempt(job))
 }
 
-// rouse has the webhook looked at regularly; ep.mu is held.
+// rouse puts the webhook among those that are checked regularly; ep.mu is held.
 func (ep *endpoint) rouse() {
 	if !ep.busy {
 		ep.busy = true
@@ -189,7 +189,7 @@ func (ep *endpoint) finish(a *attempt, result result) *attempt {
 	case opened || closed:
 		ep.d.circuitChanged(ep, opened)
 	case (recovered || still) && ep.d.live() > 1:
-		// That it is still open is told, too: who hears nothing takes it for closed.
+		// An open circuit is announced again and again: a dispatcher that hears nothing takes the circuit for closed.
 		ep.d.options.Notices.CircuitChanged(ep.hook.ID, still)
 	}
 	ep.d.unqueue(ep, overflow, domain.ChangeCircuit)
@@ -233,8 +233,8 @@ func (ep *endpoint) leave(a *attempt) {
 	ep.d.release(a.job)
 }
 
-// clear empties the queue; ep.mu is held. What leaves the queue other than by pop, or what
-// is in flight, is counted out where it leaves: no caller can forget it.
+// clear empties the queue; ep.mu is held. Jobs in flight, and jobs that leave the queue other than by pop, are counted
+// out where they leave: no caller can forget it.
 func (ep *endpoint) clear() []*Job {
 	jobs := ep.queue
 	ep.queue = nil
@@ -262,8 +262,8 @@ func (ep *endpoint) recall() []*Job {
 	return jobs
 }
 
-// schedulePump has the queue looked at when the rate allows the next attempt; without a
-// rate limit the end of an attempt does that. ep.mu is held.
+// schedulePump has the queue looked at when the rate allows the next attempt; ep.mu is held. Without a rate limit the
+// end of an attempt does that.
 func (ep *endpoint) schedulePump() {
 	every := ep.limits.Every()
 	if every == 0 || ep.timer {

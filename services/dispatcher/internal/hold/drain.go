@@ -109,7 +109,7 @@ func (w *worker) drain(ctx context.Context, hook *index.Hook) (state, error) {
 	return state{}, err
 }
 
-// share is what one hold queue may have in flight, a few of the largest deliveries at least.
+// share is the part of the memory that one hold queue may have in flight: a few of the largest deliveries at least.
 func (m *Manager) share() *admission.Budget {
 	room := m.options.DrainRoom
 	return room.Part(max(room.Limit()/drainShare, 4*admission.LargestTask))
@@ -138,7 +138,7 @@ func (w *worker) stopDraining(hook *index.Hook) {
 	}
 }
 
-// ending is why no more is sent.
+// ending is the reason why no more is sent.
 type ending int
 
 const (
@@ -237,14 +237,14 @@ func (d *drain) stop(why ending) {
 	}
 }
 
-// withdraw gives back what was not sent yet.
+// withdraw gives the deliveries back that were not sent yet.
 func (d *drain) withdraw() {
 	d.release(d.waiting)
 	d.waiting = nil
 	d.w.m.options.Deliverer.Recall(d.hook)
 }
 
-// finish takes what came to its end off those under way; false: some of it was abandoned.
+// finish removes the deliveries that ended from those under way; false: some were abandoned.
 func (d *drain) finish() bool {
 	d.mu.Lock()
 	stored, abandoned := d.stored, d.abandoned
@@ -277,7 +277,7 @@ func (d *drain) confirm(ctx context.Context) {
 	d.inFlight.Done(last)
 }
 
-// sendMore sends as many as may be under way.
+// sendMore sends deliveries until as many are under way as may be.
 func (d *drain) sendMore(ctx context.Context) {
 	if d.end != going {
 		return
@@ -366,7 +366,7 @@ func (d *drain) take(ctx context.Context, batch []*bus.Message) {
 		if !ok {
 			continue
 		}
-		// One that failed and came back has a later revision: that is no copy.
+		// A delivery that failed and came back has a later revision, so it is no copy.
 		twice := d.twice(task)
 		note(d.seen, task.Delivery, task.Rev)
 		if twice || !fresh[task.Delivery] {

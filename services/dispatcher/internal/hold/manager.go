@@ -39,7 +39,7 @@ type Deliverer interface {
 	Cap(hook *index.Hook) int
 	// Wait returns how long until the webhook's rate lets the next attempt begin.
 	Wait(hook *index.Hook) time.Duration
-	// Recall has those that a hold queue brought and that have not begun abandoned.
+	// Recall abandons the jobs that a hold queue brought and that have not begun.
 	Recall(hook *index.Hook)
 }
 
@@ -234,8 +234,8 @@ func (m *Manager) permit(ctx context.Context) (*permit, error) {
 	}
 }
 
-// linger gives the permit to another, as nothing more is sent; while very many wait for the
-// end of what they have sent, it is kept until then.
+// linger gives the permit to another hold queue, as this one sends nothing more. While very many hold queues wait for
+// the end of their deliveries, the permit is kept until then.
 func (p *permit) linger() {
 	if p.held != p.m.drains {
 		return
@@ -248,7 +248,7 @@ func (p *permit) linger() {
 	}
 }
 
-// leave gives back what is held.
+// leave gives the permit back.
 func (p *permit) leave() { <-p.held }
 
 // Run works until ctx is done.

@@ -12,16 +12,16 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// Streams is where hold queues are kept.
+// Streams keeps hold queues.
 type Streams interface {
 	Stream(name string) *bus.Stream
 	SetAside(e *bus.Entry, cause error, done func(error))
 }
 
 const (
-	// readBytes bounds what is read of a hold queue at once.
+	// readBytes bounds the bytes of a hold queue that are read at once.
 	readBytes = 1 << 20
-	// unused is a guard against consumers that leak: who drains asks more often than this.
+	// unused ends consumers that nobody closed: a worker that drains asks more often than this.
 	unused = time.Minute
 )
 
@@ -86,7 +86,7 @@ func (r reader) read(ctx context.Context, id domain.WebhookID, from uint64, most
 	return list, nil
 }
 
-// setAside keeps what can't be read elsewhere, and waits until it is there.
+// setAside moves a message that can't be read to another stream, and waits until the message is there.
 func (r reader) setAside(ctx context.Context, entry *bus.Entry, cause error) error {
 	r.log.Error("held delivery can't be read and is set aside", "sequence", entry.Sequence, "error", cause)
 	stored := make(chan error, 1)
@@ -102,7 +102,7 @@ func (r reader) setAside(ctx context.Context, entry *bus.Entry, cause error) err
 	return r.remove(ctx, entry.Sequence)
 }
 
-// remove removes deliveries from their hold queues; that one is gone already is no fault.
+// remove removes deliveries from their hold queues. A delivery that is gone already is no error.
 func (r reader) remove(ctx context.Context, sequences ...uint64) error {
 	stream := r.stream()
 	failed := make([]error, len(sequences))

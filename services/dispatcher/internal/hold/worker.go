@@ -47,7 +47,7 @@ type worker struct {
 	progress *progress
 }
 
-// state is what a worker has found: for how long there is nothing to do.
+// state is the finding of a worker: for how long there is nothing to do.
 type state struct {
 	empty bool // the hold queue is
 	pause time.Duration
@@ -340,8 +340,8 @@ func (w *worker) end(ctx context.Context, ends func(*domain.Task) (domain.Change
 		return 0, ctx.Err()
 	}
 	w.head = nil
-	// What stays is not read, but for the first of it: of a hold queue that is looked at every two
-	// seconds most stays, and each costs a request.
+	// Only the first delivery that stays is read: most of a hold queue that is looked at every two seconds stays, and
+	// each read costs a request.
 	has := func(task *domain.Task) bool {
 		_, ended := ends(task)
 		return ended
@@ -393,7 +393,7 @@ func (w *worker) end(ctx context.Context, ends func(*domain.Task) (domain.Change
 	return len(tasks), nil
 }
 
-// single tells once whether a job's outcome was stored.
+// single tells once whether the outcome of a job was stored.
 type single struct {
 	deliver.Settled
 
