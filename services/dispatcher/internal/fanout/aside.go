@@ -24,7 +24,7 @@ type aside struct {
 	working  sync.WaitGroup
 }
 
-// line is what waits for an account, and what is handled.
+// line has the events of an account that wait, and the one that is handled.
 type line struct {
 	waiting []waiting
 	bytes   int64

@@ -22,7 +22,7 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// Bus is where events come from and where what is none goes.
+// Bus is the source of events, and takes messages that are none.
 type Bus interface {
 	admission.Bus
 	Server() string
@@ -37,15 +37,15 @@ type Deliverer interface {
 	Offer(hook *index.Hook, job *deliver.Job)
 }
 
-// Emitter takes what is to be recorded.
+// Emitter takes items for the record.
 type Emitter interface{ Emit(record.Item) }
 
-// Log tells what the database knows of deliveries.
+// Log has the database's knowledge of deliveries.
 type Log interface {
 	Revs(ctx context.Context, account string, ids []domain.DeliveryID) (map[domain.DeliveryID]domain.Revision, error)
 }
 
-// Index tells who subscribes.
+// Index knows the subscribers.
 type Index interface {
 	Subscribers(event *domain.Event) []*index.Hook
 	// Costly reports whether Subscribers may take long for an event.
@@ -233,7 +233,7 @@ func (f *Fanout) beside(g *pending.Event, handle func()) bool {
 	return true
 }
 
-// routeLater sends an event to its subscribers after what it waits for.
+// routeLater sends an event to its subscribers once the index or the log has answered.
 func (f *Fanout) routeLater(ctx context.Context, g *pending.Event, version int64) {
 	if f.options.Index.Await(ctx, version) != nil || ctx.Err() != nil {
 		g.GiveBack()
@@ -294,8 +294,8 @@ func (f *Fanout) dispatch(g *pending.Event, known map[domain.DeliveryID]domain.R
 	}
 }
 
-// ordered reports whether fan-out has nothing to do with an event now. Either the owner of the account's
-// order handles it, or it is not known yet who does: then the event waits until that is known.
+// ordered reports whether fan-out has nothing to do with an event now: either the owner of the account's order handles
+// the event, or nobody knows yet which of the two does, and the event waits until that is known.
 func (f *Fanout) ordered(g *pending.Event, known map[domain.DeliveryID]domain.Revision) bool {
 	switch f.options.Order.Route(g.Event.Account, g.Place, g.Message.Sequence, g.REST) {
 	case order.Fanout:
@@ -325,7 +325,7 @@ func (f *Fanout) giveBack(m *bus.Message) {
 	m.Release()
 }
 
-// leave leaves an event that another build has accepted to a process that knows how.
+// leave gives an event that another build has accepted back to the bus, for a process that can read it.
 func (f *Fanout) leave(ctx context.Context, m *bus.Message) {
 	if m.Leave() {
 		f.inFlight.Done(m)

@@ -54,7 +54,7 @@ func (f *Fanout) makeRoom(ctx context.Context) {
 	}
 }
 
-// lookForRoom makes room once, and reports whether that failed. failing: it did the last time.
+// lookForRoom makes room once, and reports whether that failed. failing: the look before failed.
 func (f *Fanout) lookForRoom(ctx context.Context, failing bool) (failed bool) {
 	asking, cancel := context.WithTimeout(ctx, 2*roomInterval)
 	room, err := f.options.Bus.MakeRoom(asking)

@@ -8,7 +8,7 @@ import (
 	"waybill.dev/shared/bus"
 )
 
-// Accounts tell which accounts there are.
+// Accounts knows which accounts exist.
 type Accounts interface {
 	Known(name string) bool                             // without asking
 	Ask(ctx context.Context, name string) (bool, error) // the database
@@ -45,9 +45,9 @@ func (f *Fanout) postpone(m *bus.Message) {
 	m.ReleaseAfter(postponed)
 }
 
-// askOn asks until ctx is done. What waits is asked for at once, each account one time: the
-// question comes after the messages, so an account that was made before they were published
-// is found. While the database can't be asked, nothing is rejected.
+// askOn asks until ctx is done, at once about all that waits, each account one time. The question comes after the
+// messages, so an account that was made before they were published is found. While the database can't be asked, no
+// message is rejected.
 func (f *Fanout) askOn(ctx context.Context) {
 	for {
 		var waiting []stranger
@@ -85,7 +85,7 @@ func (f *Fanout) askOn(ctx context.Context) {
 	}
 }
 
-// exists returns errAccount for an account that is none, another error when it is not known.
+// exists returns errAccount for an account that does not exist, and another error if that is not known.
 func (f *Fanout) exists(ctx context.Context, account string) error {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()

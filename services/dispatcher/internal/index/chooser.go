@@ -18,7 +18,7 @@ type chooser struct {
 	others []*filtered
 }
 
-// place finds filters by what an event has at one path.
+// place finds filters by the values that an event has at one path.
 type place interface {
 	choose(event *filter.Event, hooks []*Hook) []*Hook
 }

@@ -46,9 +46,9 @@ func (x *Index) Find(id domain.WebhookID, answer func(*Hook, error)) {
 	}
 }
 
-// find answers who asked, as far as the database can be read, and reads what could not
-// be read before. It is called after each load and on the same goroutine, so that a
-// webhook which it finds can't have been deleted by a load before.
+// find answers the callers of Find, as far as the database can be read, and reads again the webhooks that could not be
+// read before. find is called after each load and on the same goroutine, so that a webhook which it finds can't have
+// been deleted by a load before.
 func (x *Index) find(ctx context.Context) error {
 	x.answer(nil) // the load may have brought them
 	ids, asked := x.wanted(time.Now())
@@ -91,8 +91,8 @@ func (x *Index) wanted(now time.Time) (ids []domain.WebhookID, asked int) {
 	return ids, asked
 }
 
-// answer answers those who asked for a webhook that is known now, and who asked for one of those
-// that were looked up, known or not.
+// answer answers the callers that asked for a webhook that is known now, or for one that was looked up, whether it was
+// found or not.
 func (x *Index) answer(lookedUp []domain.WebhookID) {
 	type reply struct {
 		hook *Hook
@@ -120,7 +120,7 @@ func (x *Index) answer(lookedUp []domain.WebhookID) {
 	}
 }
 
-// stop answers those who still ask: there will be no other answer.
+// stop answers the callers that still wait: there will be no other answer.
 func (x *Index) stop() {
 	x.mu.Lock()
 	asked := x.asked

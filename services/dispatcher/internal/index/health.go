@@ -28,8 +28,8 @@ func (x *Index) Disable(hook *Hook, change domain.HealthChange) {
 	}
 }
 
-// UsedUp marks a webhook as disabled for a quota, here and in the other dispatchers. It is in the
-// database already.
+// UsedUp marks a webhook as disabled for a quota, here and in the other dispatchers. The database has the change
+// already.
 func (x *Index) UsedUp(change domain.HealthChange) {
 	body, err := json.Marshal(healthNews{change.Webhook, change.DisabledVersion, change.DisabledReason, change.At})
 	if err != nil {
@@ -48,8 +48,8 @@ func (x *Index) heardHealth(body []byte) {
 	x.mu.Lock()
 	hook, known := x.hooks[news.Webhook]
 	if !known {
-		// It was made a moment ago: another dispatcher knows it already and has found it
-		// gone. Its health may reach the database after it is read from there.
+		// The webhook was made a moment ago: another dispatcher knows it already and has found its receiver gone. The
+		// webhook's health may reach the database after the webhook is read from there.
 		if len(x.ahead) >= maxAhead {
 			clear(x.ahead)
 		}

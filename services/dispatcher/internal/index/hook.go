@@ -8,7 +8,7 @@ import (
 	"waybill.dev/shared/filter"
 )
 
-// Prepared is what deliveries need of a webhook beyond its fields.
+// Prepared is the part of a webhook that deliveries need beyond its fields.
 type Prepared any
 
 // Prepare compiles a webhook for deliveries. It runs once for each change.

@@ -45,7 +45,7 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Index is the webhooks in memory.
+// Index has the webhooks in memory.
 type Index struct {
 	options Options
 

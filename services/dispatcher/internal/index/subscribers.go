@@ -40,7 +40,7 @@ func newSubscribers(hooks []*Hook) *subscribers {
 	return s
 }
 
-// of returns those that an event goes to.
+// of returns the webhooks that an event goes to.
 func (s *subscribers) of(payload []byte) []*Hook {
 	if s.choose == nil {
 		return s.hooks

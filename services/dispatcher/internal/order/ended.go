@@ -9,9 +9,9 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// behindEnded returns the first place from one on, below low, whose event has not ended. What settles
-// events may be lost with a dispatcher that had taken it off the bus. The bus does not hand these events
-// out again, but the log knows that they have ended. Here they are settled.
+// behindEnded returns the first place from one on, below low, whose event has not ended. A settlement may be lost with
+// a dispatcher that took the event off the bus. The bus does not hand such an event out again, but the log knows that
+// it has ended; behindEnded settles it.
 func (s *session) behindEnded(ctx context.Context, from, low int64) (int64, error) {
 	for from < low {
 		page, err := s.m.options.Log.PlacedEvents(ctx, s.account, from, low)

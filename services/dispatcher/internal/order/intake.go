@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	// roomWait is how long an event waits for memory before it is looked for missing ones.
+	// roomWait is how long an event waits for memory before the session looks for missing events.
 	roomWait = 250 * time.Millisecond
-	// idleWait is how long one request to the bus stands while the account has no event. It takes no memory
-	// of those for events. A connection that is made anew ends it.
+	// idleWait is how long one request to the bus stands while the account has no event. The request takes none of the
+	// memory for events. A new connection ends the request.
 	idleWait = time.Minute
 	// After askAfter without a missing event, the relay is asked for it, and then again every askAgain.
 	askAfter = 100 * time.Millisecond
@@ -78,8 +78,8 @@ func (s *session) await(ctx context.Context, consumer *bus.Consumer) error {
 	return nil
 }
 
-// fetch reads what is there, as far as there is room for it. It does not wait for room for long: what is in
-// flight may wait for an event that has to be asked for.
+// fetch reads the messages that are there, as far as there is room for them. fetch does not wait for room for long: the
+// events in flight may wait for an event that has to be asked for.
 func (s *session) fetch(ctx context.Context, consumer *bus.Consumer) (ready []*taken, err error) {
 	waiting, cancel := context.WithTimeout(ctx, roomWait)
 	defer cancel()
@@ -201,7 +201,7 @@ func (s *session) admit(ctx context.Context, list []*taken) error {
 	return nil
 }
 
-// examined is what is known of each event of a list.
+// examined has the facts about each event of a list.
 type examined struct {
 	hooks     [][]*index.Hook
 	shipments []*int64 // nil: no ordered webhook gets it

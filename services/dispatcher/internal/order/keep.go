@@ -19,14 +19,13 @@ import (
 // stream ORDER.
 const patience = time.Second
 
-// After so many ticks the session looks for deliveries to store, and for those that were waited for too
-// long.
+// Ticks between two looks for deliveries to store, and for those that have waited too long.
 const (
 	keepTicks = 5
 	passTicks = 10
 )
 
-// look finds what has become due.
+// look finds the deliveries that have become due.
 func (s *session) look(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,8 +131,8 @@ func (s *session) reason(q *queue, e *entry) domain.Change {
 	return domain.ChangeOverflow
 }
 
-// pass lets the second entry go out once it has waited for the first one, which fails, for as long as
-// the webhook allows; s.mu is held.
+// pass lets the second entry go out once it has waited for the first one, which fails, as long as the webhook demands;
+// s.mu is held.
 func (s *session) pass(q *queue, now time.Time) {
 	if q.busy || len(q.entries) < 2 || !q.entries[0].failed {
 		return
@@ -204,8 +203,8 @@ func (s *session) loadKept(ctx context.Context) error {
 	return s.loadNumbers(ctx)
 }
 
-// loadNumbers reads the last numbers of the shipments that have waiting deliveries. It marks what waits
-// behind a delivery that did not arrive, because the owner before may have stopped before it knew that.
+// loadNumbers reads the last numbers of the shipments that have waiting deliveries. loadNumbers marks the deliveries
+// behind one that did not arrive, because the owner before may have stopped before it knew of that.
 func (s *session) loadNumbers(ctx context.Context) error {
 	var keys []recorder.SequenceKey
 	s.mu.Lock()
@@ -225,7 +224,7 @@ func (s *session) loadNumbers(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, key := range keys {
-		// What is kept may be ahead of the log, and end before the log has it.
+		// A kept delivery may have a number that the log does not have yet, and may end before the log has it.
 		s.numbers[key] = max(numbers[key].Last, s.kept(key))
 		s.missed(key, numbers[key].Missed)
 	}
@@ -259,5 +258,5 @@ type orphan struct {
 // Stored implements deliver.Origin.
 func (o orphan) Stored() { go o.s.clear(o.task.Webhook, o.task.Delivery, math.MaxInt64) }
 
-// Abandoned implements deliver.Origin: it is found again.
+// Abandoned implements deliver.Origin: the delivery is found again.
 func (orphan) Abandoned() {}

@@ -17,10 +17,10 @@ import (
 const (
 	// maxUnacknowledged bounds the events of an account that are in flight.
 	maxUnacknowledged = 1 << 14
-	// endTime is how long the end waits for attempts in flight: longer than any of them takes, because the next
-	// session would attempt the same delivery beside it.
+	// endTime is how long the end of a session waits for attempts in flight: longer than any attempt takes, because the
+	// next session would attempt the same delivery beside it.
 	endTime = domain.MaxTimeout + time.Second
-	// tick is how often it is looked what is due or has waited for long.
+	// tick is the time between two looks for deliveries that are due or have waited for long.
 	tick = 50 * time.Millisecond
 	// roomShare: one account takes at most this part of the memory.
 	roomShare = 4
@@ -151,7 +151,7 @@ func (s *session) run(ctx context.Context, working func()) error {
 	return err
 }
 
-// work sends what is due until ctx is done or something fails. While no delivery waits it sleeps.
+// work sends the deliveries that are due, until ctx is done or something fails. While no delivery waits, work sleeps.
 func (s *session) work(ctx context.Context) error {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
@@ -194,7 +194,7 @@ func (s *session) finish(ctx context.Context) {
 	}
 }
 
-// takeOver makes this process the one that gets the account's events, and reads what the process before
+// takeOver makes this process the one that gets the account's events, and reads the deliveries that the process before
 // has kept.
 func (s *session) takeOver(ctx context.Context) (bus.Taken, error) {
 	before, err := s.m.events.ask(ctx)
@@ -227,8 +227,8 @@ func (s *session) takeOver(ctx context.Context) (bus.Taken, error) {
 	return taken, nil
 }
 
-// start notes where the order starts, now that its consumer is there, and has fan-out told. Until then fan-out
-// keeps the account's events back.
+// start notes where the order starts, now that its consumer exists, and tells fan-out. Until then fan-out keeps the
+// account's events back.
 func (s *session) start(ctx context.Context, events bus.StreamState) error {
 	start, err := s.m.options.Log.StartOrder(ctx, recorder.OrderStart{Account: s.account, Created: events.Created.Truncate(time.Millisecond), From: s.m.from(s.account, events)})
 	if err != nil {
@@ -265,7 +265,7 @@ func (s *session) first(ctx context.Context, before bus.StreamState) (uint64, er
 	return fanout.Acknowledged + 1, nil
 }
 
-// written waits until the records that are on the bus are in the database. They say which deliveries the
+// written waits until the records that are on the bus are in the database. These records name the deliveries that the
 // owner before has finished.
 func (s *session) written(ctx context.Context) error {
 	_, err := s.m.written.ask(ctx)

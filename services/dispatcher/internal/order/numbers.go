@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	// numbersMost is how many numbers of shipments stay in memory, beyond those of what has not ended.
+	// numbersMost is how many numbers of shipments stay in memory, besides those of deliveries that have not ended.
 	numbersMost = 100_000
-	// trimEvery is how often it is looked whether there are more.
+	// trimEvery is the time between two looks for more numbers than that.
 	trimEvery = 5 * time.Second
 )
 
@@ -44,7 +44,7 @@ func (s *session) trim(ctx context.Context, now time.Time) {
 	})
 }
 
-// forget removes numbers of shipments that nothing has come of since.
+// forget removes the numbers of shipments that have had no delivery since.
 func (s *session) forget(idle map[recorder.SequenceKey]int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -23,7 +23,7 @@ import (
 	"waybill.dev/shared/store/recorder"
 )
 
-// Bus has the events, and keeps what waits for its turn.
+// Bus has the events, and keeps the deliveries that wait for their turn.
 type Bus interface {
 	Stream(name string) *bus.Stream
 	Server() string
@@ -48,7 +48,7 @@ type Deliverer interface {
 	DropProbe(hook *index.Hook)
 }
 
-// Log is what the database knows of orders and deliveries.
+// Log has the database's knowledge of orders and deliveries.
 type Log interface {
 	Revs(ctx context.Context, account string, ids []domain.DeliveryID) (map[domain.DeliveryID]domain.Revision, error)
 	Sequences(ctx context.Context, keys []recorder.SequenceKey) (map[recorder.SequenceKey]recorder.Numbers, error)
@@ -65,7 +65,7 @@ type Index interface {
 	Await(ctx context.Context, version int64) error
 }
 
-// Emitter takes what is to be recorded.
+// Emitter takes items for the record.
 type Emitter interface{ Emit(record.Item) }
 
 // Options of a Manager.
@@ -214,9 +214,9 @@ func (m *Manager) Ready(ctx context.Context) error {
 	return m.note(ctx, func(events bus.StreamState) (uint64, error) { return events.LastSeq + 1, nil })
 }
 
-// Begin is Ready for a dispatcher that takes no events yet, and that an API which has switched order on may not have found: it notes
-// the first event that fan-out has not been handed. So what was published since the answer is in order, too. Call Begin
-// when all webhooks are loaded.
+// Begin is Ready for a dispatcher that takes no events yet. An API that has switched order on may not have found such a
+// dispatcher, so Begin notes the first event that fan-out has not been handed. Then all that was published since the
+// API's answer is in order, too. Call Begin when all webhooks are loaded.
 func (m *Manager) Begin(ctx context.Context) error {
 	return m.note(ctx, func(events bus.StreamState) (uint64, error) {
 		fanout, err := m.options.Bus.Stream(bus.StreamEvents).ConsumerState(ctx, bus.ConsumerFanout)
@@ -224,7 +224,7 @@ func (m *Manager) Begin(ctx context.Context) error {
 	})
 }
 
-// note notes from which sequence on the orders are kept that have not started.
+// note notes the sequence from which each order that has not started will be kept.
 func (m *Manager) note(ctx context.Context, from func(bus.StreamState) (uint64, error)) error {
 	var begin []string
 	m.mu.Lock()
@@ -405,7 +405,7 @@ func (m *Manager) load(ctx context.Context) bool {
 	return true
 }
 
-// learn notes where orders have started, and has the events routed that have waited for that.
+// learn notes where orders have started, and routes the events that have waited for that.
 func (m *Manager) learn(starts ...recorder.OrderStart) {
 	if len(starts) == 0 {
 		return
@@ -421,7 +421,7 @@ func (m *Manager) learn(starts ...recorder.OrderStart) {
 	m.release()
 }
 
-// release has the events routed again that have waited for what is known now.
+// release routes the events again that have waited for the facts known now.
 func (m *Manager) release() {
 	var again []waiting
 	m.mu.Lock()

@@ -71,14 +71,14 @@ func (p *places) miss(now time.Time, to int64) []*taken {
 	return p.skip(now, to)
 }
 
-// skip goes on at a place: no event with an earlier one will come.
+// skip goes on at a place, as no event with an earlier place will come.
 func (p *places) skip(now time.Time, to int64) []*taken {
 	p.next = to
 	return p.ready(now)
 }
 
-// ready returns the events whose turn it is. What came first goes first unless it waits for its place,
-// so that the order does not depend on how much was waiting.
+// ready returns the events whose turn it is. The event that came first goes first unless it waits for its place, so
+// that the order does not depend on how many events were waiting.
 func (p *places) ready(now time.Time) (list []*taken) {
 	for {
 		for len(p.arrived) > 0 && p.arrived[0].out {

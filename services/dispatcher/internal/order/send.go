@@ -22,7 +22,7 @@ const (
 	readers = 16
 )
 
-// pump offers what may go out.
+// pump offers the deliveries that may go out.
 func (s *session) pump(ctx context.Context) {
 	now := time.Now()
 	var jobs, kept []*sending
@@ -46,7 +46,7 @@ func (s *session) pump(ctx context.Context) {
 	}
 }
 
-// choose takes those of a webhook's deliveries that may go out; s.mu is held.
+// choose takes the deliveries of a webhook that may go out; s.mu is held.
 func (s *session) choose(g *group, now time.Time, jobs, kept []*sending) (_, _ []*sending) {
 	if len(g.due) == 0 || g.hook.Inactive() && !g.hook.Config().Deleted {
 		return jobs, kept

@@ -38,9 +38,10 @@ type session struct {
 	over    bool
 	groups  map[domain.WebhookID]*group
 	numbers map[recorder.SequenceKey]int64 // that were given last
-	// gaps are those without a queue whose last delivery did not arrive.
+	// gaps are the webhooks and shipments without a queue whose last delivery did not arrive.
 	gaps map[recorder.SequenceKey]bool
-	// loaded has what the session before has kept. Its events may come again; nil: they can't any more.
+	// loaded has the deliveries that the session before has kept. Their events may come again; nil: they can't any
+	// more.
 	loaded  map[domain.DeliveryID]bool
 	fresh   map[*queue]struct{} // with entries that are not kept
 	waits   waits

@@ -23,7 +23,7 @@ const (
 	classless      = 1
 )
 
-// errRecords is told of what is no batch of records.
+// errRecords is the error for a message that is no batch of records.
 var errRecords = errors.New("not a batch of records")
 
 // The flags of an outcome.
@@ -74,7 +74,7 @@ const (
 	lists
 )
 
-// entry is an item as a batch has it.
+// entry is an item in the form of a batch.
 type entry struct {
 	encoded []byte     // the item's parts, in the order of the lists
 	ends    [lists]int // of each part in encoded

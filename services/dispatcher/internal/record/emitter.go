@@ -24,10 +24,9 @@ type Publisher interface {
 }
 
 const (
-	// linger is how long a batch waits for more, unless enough items came before. Nobody waits
-	// for a record but the event's acknowledgement, and a message of one costs as much as one of
-	// a hundred: at 100 events/s, each in a message of its own took a quarter of all that the
-	// dispatcher and the bus do.
+	// linger is how long a batch waits for more items, unless enough came before. Only the event's acknowledgement
+	// waits for a record, and a message of one item costs as much as one of a hundred: at 100 events/s, a message for
+	// each took a quarter of all that the dispatcher and the bus do.
 	linger = 40 * time.Millisecond
 	// enough is the most that a batch has.
 	enough = 200
@@ -93,7 +92,7 @@ func NewEmitter(publisher Publisher, rows int, most int64, log *slog.Logger) *Em
 	return e
 }
 
-// Full tells that the bus stores less than is emitted: what is waiting comes to the bound.
+// Full reports whether the items that wait for the bus have reached the bound.
 func (e *Emitter) Full() bool { return e.bytes.Load() >= e.most }
 
 // Bytes returns how much waits to be stored.
@@ -179,7 +178,7 @@ func (e *Emitter) Flush(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// take cuts the next batch off.
+// take removes the next batch from the items that wait.
 func (e *Emitter) take() []entry {
 	e.mu.Lock()
 	size, n := 0, 0
@@ -199,7 +198,7 @@ func (e *Emitter) take() []entry {
 	return e.settle(batch)
 }
 
-// settle appends to a batch what settles the events that it completes.
+// settle appends to a batch the settlements of the events that it completes.
 func (e *Emitter) settle(batch []entry) []entry {
 	outcomes := make(map[Settler]int)
 	for i := range batch {

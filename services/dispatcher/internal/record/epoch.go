@@ -2,8 +2,8 @@ package record
 
 import "cmp"
 
-// Epoch is a life of the server that a process is connected to: its id, which is another one
-// after each start. What was stored in one epoch may be missing in the next.
+// Epoch is one life of the server that a process is connected to: the id that the server has from one start to the
+// next. Messages that were stored in one epoch may be missing in the next.
 type Epoch string
 
 // unknown is the epoch of what was stored while no server was connected.

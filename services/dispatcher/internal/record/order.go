@@ -9,7 +9,7 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// Records says how far the records are.
+// Records knows how far the records are written.
 type Records interface {
 	// Written returns the sequence up to which every message of RECORDS is acknowledged.
 	Written(ctx context.Context) (uint64, error)
@@ -17,7 +17,7 @@ type Records interface {
 	Server() string
 }
 
-// askTime bounds the question how far all records are written.
+// askTime bounds the question to the bus how far all records are written.
 const askTime = 2 * time.Second
 
 const (
@@ -42,7 +42,7 @@ type Order struct {
 	unripe  []unripe
 }
 
-// unripe is what settles events and came before something that another process has in flight.
+// unripe is a settlement that came before a message that another process has in flight.
 type unripe struct {
 	sequence uint64
 	keys     []domain.EventKey

@@ -47,7 +47,7 @@ const (
 	lateAfter = 250 * time.Millisecond
 	lateRows  = 200
 	writeTime = 20 * time.Second
-	// lookAgain is how often it is looked whether what was kept back may be written.
+	// lookAgain is the time between two looks for settlements that may be written by now.
 	lookAgain = 500 * time.Millisecond
 )
 
@@ -75,8 +75,7 @@ func NewStage(source Source, writer Writer, rows int, room *admission.Budget, re
 	}
 }
 
-// Yield has the records left to processes that read more of them than this one, or ends
-// that.
+// Yield leaves the records to processes that read more of them than this one, or ends that.
 func (s *Stage) Yield(yield bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,7 +92,7 @@ func (s *Stage) turn() (yields bool, turned <-chan struct{}) {
 	return s.yields, s.turned
 }
 
-// Run writes until ctx is done. What was taken and not written then comes again.
+// Run writes until ctx is done. Messages that were taken and not written then come again.
 func (s *Stage) Run(ctx context.Context) error {
 	messages := make(chan *bus.Message, gatherMax)
 	written := make(chan struct{})
@@ -187,7 +186,7 @@ func positions(messages []*bus.Message) []bus.Position {
 	return list
 }
 
-// written tells how far the records are, and on which server.
+// written returns how far the records are written, and on which server.
 type written struct{ Source }
 
 // Written implements Records.
