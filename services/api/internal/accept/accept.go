@@ -160,7 +160,7 @@ func (a *Accepter) Submit(ctx context.Context, s pipeline.Submission, traceParen
 	return pipeline.Receipt{}, fmt.Errorf("accept events: %w", errors.Join(domain.ErrUnavailable, ctx.Err()))
 }
 
-// leave takes a submission out of the queue; true: a commit has it.
+// leave takes a submission out of the queue; taken: a commit has the submission already.
 func (a *Accepter) leave(sub *submission) (taken bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -225,9 +225,8 @@ func (a *Accepter) commitLoop(ctx context.Context) {
 	}
 }
 
-// take returns the submissions that the next commit has, in their order of arrival. While
-// another commit is running they are left to it, and after wait it is time to look again;
-// 0: nothing waits.
+// take returns the submissions of the next commit, in their order of arrival. While another commit is running, the
+// submissions are left to it, and wait is the time until the next look; 0: nothing waits.
 func (a *Accepter) take() (batch []*submission, wait time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -301,8 +300,8 @@ func (a *Accepter) commit(ctx context.Context, batch []*submission) {
 		return
 	}
 	for i, sub := range batch {
-		// Queued for the bus before its caller can publish more, so that one caller's events
-		// keep their order.
+		// The events are queued for the bus before their caller can publish more, so that the events of one caller keep
+		// their order.
 		if receipts[i].Err == nil && receipts[i].Replay == nil {
 			a.publish(sub, receipts[i])
 		}

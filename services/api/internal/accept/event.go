@@ -11,7 +11,7 @@ import (
 	"waybill.dev/shared/envelope"
 )
 
-// NewEvent completes an event of account as it was published: what was left out is made here.
+// NewEvent makes an event of account from a published one, and fills in the fields that were left out.
 func NewEvent(account string, e envelope.Event, now time.Time) (domain.Event, error) {
 	if e.ID == "" {
 		id, err := newEventID()

@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// longest is the longest of what took place in this minute and the last one.
+// longest is the longest duration of this minute and the last one.
 type longest struct {
 	mu         sync.Mutex
 	minute     int64

@@ -10,8 +10,8 @@ import (
 	"waybill.dev/shared/signal"
 )
 
-// What may be on its way to the bus at a time. What is over it is left to the relay,
-// which comes to it some ten seconds later: only a bus that hangs lets it grow so far.
+// Bounds of the events on their way to the bus. Events above them are left to the relay, which publishes them some ten
+// seconds later: only a bus that hangs lets them grow so far.
 const (
 	maxPublishing      = 1 << 14
 	maxPublishingBytes = 64 << 20
@@ -59,8 +59,8 @@ func (p *publisher) add(a bus.Accepted) {
 	p.wake.Give()
 }
 
-// run publishes until stop is closed and what is on its way is acknowledged, or has had
-// its time.
+// run publishes until stop is closed. Then run waits until the events on their way are acknowledged, for lastAcks at
+// most.
 func (p *publisher) run(stop <-chan struct{}) {
 	for stopping := false; !stopping; {
 		select {
@@ -104,8 +104,8 @@ func (p *publisher) publishQueued() {
 	}
 }
 
-// done takes the bus's answer. A repeat on the first publication means that somebody
-// else has used the message id and that nothing was stored: it goes again under another.
+// done takes the bus's answer. A duplicate on the first publication means that another publisher has used the message
+// id and that nothing was stored: the event goes again under another id.
 func (p *publisher) done(item publication, duplicate bool, err error) {
 	if err == nil && duplicate && item.round == 0 {
 		item.round = 1

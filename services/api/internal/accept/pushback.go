@@ -21,7 +21,7 @@ const (
 // BusyError refuses events at once, because too many wait for the store. It is a
 // domain.ErrUnavailable.
 type BusyError struct {
-	// Wait is after how long the store may have come to those that wait now.
+	// Wait is the time after which the store may have come to the events that wait now.
 	Wait time.Duration
 }
 
@@ -44,9 +44,9 @@ func (a *Accepter) tooBusy(ctx context.Context, sub *submission) (wait time.Dura
 	return wait, ok && wait > time.Until(deadline)
 }
 
-// wait estimates when what comes to the queue now is committed: after the commits that run, those
-// that the queue needs, and its own. Commits under load take as long as those before, so the estimate
-// is what one took of late, or takes already, for each.
+// wait estimates when an event that comes to the queue now is committed: after the commits that run, those that the
+// queue needs, and its own. Commits under load take about as long as the ones before, so each counts as the last one
+// took, or as long as the running one has taken already.
 func (a *Accepter) wait() time.Duration {
 	usual, left := a.usual, time.Duration(0)
 	if a.running >= a.committers {
@@ -57,7 +57,7 @@ func (a *Accepter) wait() time.Duration {
 	return left + usual*time.Duration(1+ahead/a.committers)
 }
 
-// Why a caller was answered that its events were not accepted although the store was there.
+// Reasons for an answer that events were not accepted although the store was there.
 const (
 	atOnce          = "busy"       // refused at once
 	whileQueued     = "queued"     // its time was over before a commit took them: they are not accepted
@@ -80,7 +80,7 @@ func newRefusals(log *slog.Logger, m *metrics) *refusals {
 
 func (r *refusals) busy() { r.count(atOnce) }
 
-// late counts a caller whose time was over. Who went by itself is no matter of the store.
+// late counts a caller whose time was over. A caller that left by itself says nothing about the store.
 func (r *refusals) late(ctx context.Context, reason string) {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		r.count(reason)

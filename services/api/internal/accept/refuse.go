@@ -9,7 +9,7 @@ import (
 	"waybill.dev/shared/problem"
 )
 
-// Refuse returns the problem that an event has with the faults.
+// Refuse returns the problem for the faults of an event.
 func Refuse(faults envelope.Faults) error {
 	p := problem.Invalid()
 	if errors.Is(faults, envelope.ErrTooLarge) {

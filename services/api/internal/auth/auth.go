@@ -15,8 +15,8 @@ func Exceeds(scopes []domain.Scope, of apikey.Principal) bool {
 	return slices.ContainsFunc(scopes, func(s domain.Scope) bool { return !of.May(s) })
 }
 
-// Authenticator finds out whose key it is. It fails with apikey.ErrUnauthenticated, or with
-// an error that wraps domain.ErrUnavailable when it can't tell now.
+// Authenticator finds the caller of a key. Authenticator fails with apikey.ErrUnauthenticated, or with an error that
+// wraps domain.ErrUnavailable when that can't be told now.
 type Authenticator interface {
 	Authenticate(ctx context.Context, key string) (apikey.Principal, error)
 }

@@ -8,8 +8,8 @@ import (
 
 type principalKey struct{}
 
-// WithPrincipal says in the context of a request inside the process who calls: whoever
-// serves it need not ask for a key again. No request from outside has such a context.
+// WithPrincipal puts the caller into the context of a request inside the process, so that no key is asked for again. No
+// request from outside has such a context.
 func WithPrincipal(ctx context.Context, p apikey.Principal) context.Context {
 	return context.WithValue(ctx, principalKey{}, p)
 }
@@ -22,7 +22,7 @@ func FromContext(ctx context.Context) (p apikey.Principal, ok bool) {
 
 type sessionKey struct{}
 
-// WithSession says in such a context by which session of the console the caller calls.
+// WithSession puts the caller's session of the console into such a context.
 func WithSession(ctx context.Context, id string) context.Context {
 	return context.WithValue(ctx, sessionKey{}, id)
 }

@@ -16,13 +16,13 @@ import (
 // ErrBootstrapKey is returned for a bootstrap key of the wrong form.
 var ErrBootstrapKey = errors.New("the admin key must be 32 to 256 visible ASCII characters")
 
-// Store is where keys are looked up, and hashed anew.
+// Store has the keys. A key can be hashed anew there.
 type Store interface {
 	authenticator.Store
 	RehashKey(ctx context.Context, keyID string, hash []byte) error
 }
 
-// Bus is how processes tell each other of changes.
+// Bus carries news of changes between processes.
 type Bus interface {
 	authenticator.Bus
 	Announce(subject string, body []byte)
@@ -59,7 +59,7 @@ func NewKeys(o Options) (*Keys, error) {
 	return &Keys{inner, first}, nil
 }
 
-// Authenticate finds out whose key it is.
+// Authenticate finds the caller of a key.
 func (k *Keys) Authenticate(ctx context.Context, key string) (apikey.Principal, error) {
 	if k.bootstrap.is(key) {
 		return k.bootstrap.principal(), nil
@@ -67,8 +67,8 @@ func (k *Keys) Authenticate(ctx context.Context, key string) (apikey.Principal, 
 	return k.Authenticator.Authenticate(ctx, key)
 }
 
-// Bootstrap returns what the bootstrap key stands for, and a proof of the key by which Holds
-// reports whether it is still the same one. ok is false when there is none.
+// Bootstrap returns the principal of the bootstrap key, and a proof by which Holds reports whether the key is still the
+// same. ok is false when there is no bootstrap key.
 func (k *Keys) Bootstrap() (p apikey.Principal, proof string, ok bool) {
 	if k.bootstrap == (bootstrap{}) {
 		return apikey.Principal{}, "", false

@@ -27,11 +27,11 @@ const (
 	issuerTime = 5 * time.Second
 	// tokenTime bounds the look-up of whom a token stands for; it ends before a request's own time does.
 	tokenTime = 1500 * time.Millisecond
-	// shownConsumers is how many consumers a person is told of who has to name one.
+	// shownConsumers is how many consumers the answer lists to a person who has to name one.
 	shownConsumers = 10
 )
 
-// Managers are where people are found who manage consumers.
+// Managers finds the people who manage consumers.
 type Managers interface {
 	ManagedHolders(ctx context.Context, who access.Person, account, bucket, consumer string, limit int) ([]domain.KeyHolder, error)
 }
@@ -54,10 +54,11 @@ func NewTokens(issuer, publicURL string, managers Managers) *Tokens {
 	return &Tokens{issuer, publicURL, jwt.NewKeys(jwt.Source{Issuer: issuer, Do: client.Do}), managers}
 }
 
-// Issuer is who issues the tokens.
+// Issuer returns the issuer of the tokens.
 func (t *Tokens) Issuer() string { return t.issuer }
 
-// Scopes are those that a client may ask the issuer for. Nobody is to ask for admin without meaning to.
+// Scopes returns the scopes that a client may ask the issuer for. admin is not among them: no client is to ask for it
+// by default.
 func (t *Tokens) Scopes() []string {
 	var names []string
 	for _, scope := range domain.Scopes() {
@@ -118,7 +119,7 @@ func (t *Tokens) audience(ctx context.Context, path string) []string {
 	return names
 }
 
-// holder returns the one consumer that is meant.
+// holder returns the one consumer that the person acts for.
 func (t *Tokens) holder(ctx context.Context, who access.Person, account, consumer string) (domain.KeyHolder, error) {
 	ctx, cancel := context.WithTimeout(ctx, tokenTime)
 	defer cancel()
@@ -141,7 +142,8 @@ func (t *Tokens) holder(ctx context.Context, who access.Person, account, consume
 	return domain.KeyHolder{}, several(holders)
 }
 
-// several asks a person for which consumer the request is. They are the person's own.
+// several is the problem that asks a person which consumer the request is for. The consumers that it lists are the
+// person's own.
 func several(holders []domain.KeyHolder) *problem.Problem {
 	var names []string
 	for _, h := range holders[:min(len(holders), shownConsumers)] {

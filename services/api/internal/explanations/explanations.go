@@ -11,7 +11,7 @@ import (
 	"waybill.dev/shared/problem"
 )
 
-// Path is where deliveries are explained.
+// Path is the path of explanations.
 const Path = "/v1/explanations"
 
 // Operation is what the OpenAPI document calls it. The module waybill of gateway routes has

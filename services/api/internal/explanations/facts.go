@@ -16,7 +16,7 @@ import (
 	"waybill.dev/shared/store/pipeline"
 )
 
-// Log has what explanations are drawn from.
+// Log has the facts that explanations need.
 type Log interface {
 	GetEvent(ctx context.Context, account, id string) (domain.Event, error)
 	GetWebhook(ctx context.Context, account string, id domain.WebhookID) (domain.Webhook, domain.Health, error)
@@ -46,8 +46,8 @@ type facts struct {
 	// readBy are the cursors that are beyond the event in the feed of a webhook that is read by
 	// pull.
 	readBy []string
-	// open tells that the caller may see webhooks. To others an explanation says no more of
-	// the webhook's settings than follows from the verdict.
+	// open is true if the caller may see webhooks. Others learn no more of the webhook's settings than follows from the
+	// verdict.
 	open bool
 }
 
@@ -135,7 +135,7 @@ func (h *handlers) gather(ctx context.Context, account string, asked question) (
 	return f, err
 }
 
-// gatherMore reads what depends on how the webhook is set; event is nil where it is not known.
+// gatherMore reads the facts that depend on the webhook's settings; event is nil where it is not known.
 func (h *handlers) gatherMore(ctx context.Context, f *facts, w *domain.Webhook, event *domain.Event) (err error) {
 	if f.delivery == nil && event != nil {
 		f.missed = missOf(w, event)
@@ -169,7 +169,7 @@ func missOf(w *domain.Webhook, event *domain.Event) *filter.Miss {
 	return &miss
 }
 
-// there reports whether what was read exists; err is why that is unknown.
+// there reports whether a thing that was read exists; err is why that is not known.
 func there(read error, what string) (exists bool, err error) {
 	switch {
 	case errors.Is(read, domain.ErrNotFound):

@@ -59,7 +59,7 @@ func (h *handlers) aheadOf(ctx context.Context, account string, d *domain.Delive
 
 func ended(s domain.Status) bool { return s == domain.StatusDelivered || s == domain.StatusFailed }
 
-// behind explains what waits for a delivery of its shipment.
+// behind explains a delivery that waits for another one of its shipment.
 func (e *Explanation) behind(f facts) {
 	d := f.delivery
 	if f.ahead == nil {

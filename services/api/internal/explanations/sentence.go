@@ -30,7 +30,7 @@ func (e *Explanation) attempts(d *deliveries.Detail, r result) {
 	}
 }
 
-// attemptsSoFar adds the attempts that led to what comes next.
+// attemptsSoFar adds the attempts that were made until now.
 func (e *Explanation) attemptsSoFar(d *deliveries.Detail) {
 	if n := len(d.Attempts); n > 0 {
 		e.attempts(d, resultOf(d.Attempts[n-1]))
@@ -111,7 +111,7 @@ func status(code int) string {
 	return strconv.Itoa(code)
 }
 
-// hint says what the last answer speaks for: that of the delivery's own attempts, otherwise of another one's.
+// hint says what the last answer suggests: the answer to this delivery, or without one the last to another delivery.
 func hint(f facts) string {
 	var attempt deliveries.Attempt
 	if n := len(f.delivery.Attempts); n > 0 {
@@ -152,8 +152,7 @@ func capacity(f facts) string {
 	return f.orElse("the webhook has limits", "%s", limits)
 }
 
-// told is a part of a sentence that tells a setting of the webhook; empty, for who may not
-// see webhooks.
+// told is a part of a sentence with a setting of the webhook; empty for a caller who may not see webhooks.
 func (f *facts) told(format string, settings ...any) string { return f.orElse("", format, settings...) }
 
 // orElse is told, or else other.

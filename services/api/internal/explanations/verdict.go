@@ -15,7 +15,7 @@ type verdict string
 
 // The verdicts; docs/mcp.md lists them.
 const (
-	// Of what has no delivery.
+	// Verdicts on an event without a delivery.
 	noSuchDelivery  verdict = "noSuchDelivery"
 	noSuchEvent     verdict = "noSuchEvent"
 	noSuchWebhook   verdict = "noSuchWebhook"
@@ -29,7 +29,7 @@ const (
 	notDispatched   verdict = "notDispatched"
 	pull            verdict = "pull" // and of what was ended when the webhook went over to it
 
-	// Of a delivery that is not at its end.
+	// Verdicts on a delivery that has not ended.
 	pending      verdict = "pending"
 	retrying     verdict = "retrying"
 	overCapacity verdict = "overCapacity"
@@ -44,7 +44,7 @@ const (
 	unreadable verdict = "unreadable"
 	released   verdict = "released"
 
-	// Of a delivery at its end.
+	// Verdicts on a delivery that has ended.
 	delivered         verdict = "delivered"
 	scheduleExhausted verdict = "scheduleExhausted"
 	retentionOver     verdict = "retentionOver"
@@ -102,7 +102,7 @@ type Explanation struct {
 	Chain  []Check     `json:"chain"`
 	Advice []string    `json:"advice"`
 	Event  *EventFacts `json:"event,omitzero"`
-	// Webhook is there only for who may see webhooks.
+	// Webhook is there only for a caller who may see webhooks.
 	Webhook  *WebhookFacts      `json:"webhook,omitzero"`
 	Delivery *deliveries.Detail `json:"delivery,omitzero"`
 }
@@ -192,8 +192,8 @@ func (e *Explanation) undelivered(f facts) {
 	}
 }
 
-// filtered explains what the webhook's filter keeps from it. The filter is the present one:
-// what it was before is not kept.
+// filtered explains why the webhook's filter excludes the event. The filter is the present one: earlier ones are not
+// kept.
 func (e *Explanation) filtered(f facts) {
 	e.step(checkSubscription, passed, "the webhook is registered for it")
 	later := ""
@@ -247,7 +247,7 @@ func (e *Explanation) deleted() {
 		"If the receiver still needs the event, register the webhook again and publish the event under another id.")
 }
 
-// unreadable explains what waits because Waybill can't read the webhook.
+// unreadable explains a delivery that waits because Waybill can't read the webhook.
 func (e *Explanation) unreadable(f facts) {
 	e.attemptsSoFar(f.delivery)
 	fault := f.told(": %s", f.webhook.Fault)
@@ -257,7 +257,7 @@ func (e *Explanation) unreadable(f facts) {
 		"If that key is lost, delete the webhook and register it again.")
 }
 
-// disabled explains what waits because the webhook is inactive.
+// disabled explains a delivery that waits because the webhook is inactive.
 func (e *Explanation) disabled(f facts) {
 	d, again := f.delivery, "Update the webhook with \"active\": true; then the held deliveries go out in order."
 	switch *f.webhook.DisabledReason {
@@ -283,7 +283,7 @@ func (e *Explanation) disabled(f facts) {
 	}
 }
 
-// failed explains what was given up.
+// failed explains a delivery that was given up.
 func (e *Explanation) failed(f facts) {
 	d := f.delivery
 	retry := "When the receiver works again, retry the delivery. For many deliveries at once, replay the webhook."
@@ -314,7 +314,7 @@ func (e *Explanation) failed(f facts) {
 	}
 }
 
-// open explains what is on its way to an active webhook.
+// open explains a delivery on its way to an active webhook.
 func (e *Explanation) open(f facts) {
 	d := f.delivery
 	if f.webhook.Active {

@@ -79,7 +79,7 @@ type Circuit struct {
 	NextProbeAt   *string `json:"nextProbeAt,omitzero"`
 }
 
-// Window is what became of the attempts in a time up to now.
+// Window has the results of the attempts in a time up to now.
 type Window struct {
 	Attempts    int64                  `json:"attempts"`
 	Succeeded   int64                  `json:"succeeded"`
@@ -89,7 +89,7 @@ type Window struct {
 	Classes     map[domain.Class]int64 `json:"classes"`
 }
 
-// Answer is what a receiver said to an attempt.
+// Answer is a receiver's answer to an attempt.
 type Answer struct {
 	At         *string      `json:"at"`
 	StatusCode int          `json:"statusCode,omitzero"`
@@ -97,7 +97,7 @@ type Answer struct {
 	Body       string       `json:"body,omitzero"`
 }
 
-// view shows what is known of a webhook besides what was counted.
+// view returns the health of a webhook without what was counted.
 func (r *Reader) view(w *domain.Webhook, health domain.Health, circuit domain.Circuit, open pipeline.OpenCounts) Health {
 	return Health{
 		WebhookID: w.ID, Circuit: viewCircuit(circuit), Waiting: open.Waiting, Held: open.Held, Scheduled: open.Scheduled, Oldest: viewOldest(open.Oldest),
@@ -105,7 +105,7 @@ func (r *Reader) view(w *domain.Webhook, health domain.Health, circuit domain.Ci
 	}
 }
 
-// judge says the state. Rows have what was counted of the webhook as long as counts are kept.
+// judge sets the state. Rows have the counts of the webhook, as far back as counts are kept.
 func (h *Health) judge(w *domain.Webhook, health domain.Health, circuit domain.Circuit, rows []rollup.Row, now time.Time) {
 	var success, failure time.Time
 	for i := range rows {

@@ -1,6 +1,6 @@
-// Package receivers says how the receivers of webhooks are doing: the one place that a webhook's state
-// comes from, whoever shows it. It reads rollups and what dispatchers said of circuits; it counts no
-// deliveries but those that are not through.
+// Package receivers says how the receivers of webhooks are doing. All pages and operations take a webhook's state from
+// here. The package reads rollups and the circuits that dispatchers report; of deliveries it counts only those that
+// have not ended.
 package receivers
 
 import (
@@ -18,12 +18,12 @@ import (
 // maxAnswers is how many of the last answers are shown.
 const maxAnswers = 5
 
-// Rollups has what was counted.
+// Rollups has the counts of attempts.
 type Rollups interface {
 	Read(ctx context.Context, account string, queries ...rollup.Query) ([][]rollup.Row, error)
 }
 
-// Webhooks knows what is under way to webhooks.
+// Webhooks has the deliveries that are under way to webhooks.
 type Webhooks interface {
 	Circuits(ctx context.Context, ids []domain.WebhookID) (map[domain.WebhookID]domain.Circuit, error)
 	CountOpen(ctx context.Context, account string, most int, ids ...domain.WebhookID) (map[domain.WebhookID]pipeline.OpenCounts, error)
@@ -57,7 +57,7 @@ func recently() window { return window{"1h", time.Hour} }
 
 const idleAfter = 7 * 24 * time.Hour
 
-// longer are the windows that are shown of one webhook alone.
+// longer are the windows that only the health of a single webhook has.
 func longer() []window { return []window{{"24h", 24 * time.Hour}, {"7d", idleAfter}} }
 
 // List returns the health of an account's webhooks, with the window of an hour. It takes a number of
@@ -130,7 +130,7 @@ func (r *Reader) One(ctx context.Context, w domain.Webhook, health domain.Health
 	}
 	var queries []rollup.Query
 	for _, of := range longer() {
-		// What a dispatcher with a clock ahead has recorded is of now, too.
+		// Counts of a dispatcher whose clock is ahead are of now, too.
 		queries = append(queries, rollup.Query{Webhook: w.ID, Since: now.Add(-of.time), Until: now.Add(time.Minute), By: rollup.ByClass})
 	}
 	lists, err := r.Rollups.Read(ctx, w.Account, queries...)

@@ -9,8 +9,8 @@ import (
 	"waybill.dev/shared/store/pipeline"
 )
 
-// alerts publishes what the dispatchers' record stage has made and nobody has published yet. It
-// was announced, so it goes out at once, whatever else waits on the bus.
+// alerts publishes the alerts that the dispatchers' record stage has made and that nobody has published yet. A new
+// alert is announced, so it goes out at once, whatever else waits on the bus.
 func (l *leader) alerts(ctx context.Context) error {
 	for {
 		rows, err := l.unpublished(ctx)

@@ -7,7 +7,7 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// Expiries counts what ends soon, over all accounts.
+// Expiries counts the certificates, keys and secrets that end soon, over all accounts.
 type Expiries interface {
 	CountExpiring(ctx context.Context, now time.Time) ([]domain.ExpiryCount, error)
 	CountExpiringKeys(ctx context.Context, now time.Time) (domain.ExpiryCount, error)
@@ -16,10 +16,10 @@ type Expiries interface {
 	CountExpiringDomains(ctx context.Context) (domain.ExpiryCount, error)
 }
 
-// expiryLook is how often what ends soon is counted.
+// expiryLook is the time between two such counts.
 const expiryLook = 5 * time.Second
 
-// watchExpiries sets the metrics of what ends soon while this process leads.
+// watchExpiries keeps the metrics of what ends soon, while this process leads.
 func (r *Relay) watchExpiries(ctx context.Context) {
 	r.every(ctx, expiryLook, "what ends soon can't be counted; its metrics are old", func() error { return r.countExpiries(ctx, time.Now()) })
 }

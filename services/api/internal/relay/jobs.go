@@ -8,9 +8,9 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// advanceJobs sends the pages of the jobs, in turns of one page of one job of each account, until
-// ctx ends. It runs beside the rounds, so that a page that is slow to find holds up no request.
-// What a page asks for goes out with the next round.
+// advanceJobs sends the pages of the jobs, in turns of one page of one job of each account, until ctx ends. advanceJobs
+// runs beside the rounds, so that a page that is slow to find holds up no request. The deliveries of a page go out with
+// the next round.
 func (r *Relay) advanceJobs(ctx context.Context) {
 	r.every(ctx, interval, "pages of jobs can't be sent", func() error {
 		for {

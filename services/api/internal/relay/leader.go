@@ -19,11 +19,11 @@ type leader struct {
 	trouble trouble
 	lost    *loss.Restoration // what is being given back; nil: nothing is lost
 	horizon loss.Horizon
-	// quiet: the last round has found nothing that waits. What is asked for later is told by Poke.
+	// quiet: the last round has found nothing that waits. Poke tells of later requests.
 	quiet bool
 }
 
-// round does once what there is to do. Requests come first: people wait for them.
+// round does all work of the leader once. Requests come first: people wait for them.
 func (l *leader) round(ctx context.Context) error {
 	l.quiet = false
 	unsettled, err := l.measure(ctx)
@@ -33,7 +33,7 @@ func (l *leader) round(ctx context.Context) error {
 	if err := l.bus.Ready(); err != nil {
 		return err
 	}
-	// What gets stuck in one of these must not hold up the others.
+	// A fault in one of these steps must not hold up the others.
 	restoring := l.checkStreams(ctx)
 	requests := errors.Join(l.alerts(ctx), l.requests(ctx, time.Time{}))
 	asked := time.Now()
@@ -227,7 +227,7 @@ func (l *leader) publish(ctx context.Context, n int, start func(i int, done func
 		}
 		return sent, nil
 	case <-ctx.Done():
-		// What the bus takes from here on is published again by the next leader.
+		// The next leader publishes again what the bus takes from here on.
 		return nil, errors.Join(domain.ErrUnavailable, ctx.Err())
 	}
 }

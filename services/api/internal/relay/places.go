@@ -27,7 +27,7 @@ type missingPlaces struct {
 
 func newMissingPlaces() *missingPlaces { return &missingPlaces{wake: signal.New()} }
 
-// lead begins to take what is asked for, or ends.
+// lead begins to take places, or ends that.
 func (a *missingPlaces) lead(leading bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -65,8 +65,8 @@ func (r *Relay) announced(body []byte) {
 	r.Poke()
 }
 
-// publishPlaces publishes the events whose places are asked for, while this process leads. It runs
-// beside the rounds: all later events of the shipment's account wait for them.
+// publishPlaces publishes the events at the missing places, while this process leads. publishPlaces runs beside the
+// rounds: all later events of the account wait for these events.
 func (l *leader) publishPlaces(ctx context.Context) {
 	trouble := trouble{log: l.log, what: "events that an order waits for can't be published; they are asked for again"}
 	l.asked.lead(true)
@@ -87,7 +87,7 @@ func (l *leader) publishPlaces(ctx context.Context) {
 	}
 }
 
-// places publishes the unsettled events that have the places.
+// places publishes the unsettled events at the given places.
 func (l *leader) places(ctx context.Context, missing bus.MissingPlaces) error {
 	before := time.Now().Add(-placesAgain)
 	for missing.First <= missing.Last {

@@ -24,7 +24,7 @@ import (
 	"waybill.dev/shared/store/pipeline"
 )
 
-// How often things are done.
+// Times between two runs of a kind of work.
 const (
 	interval         = time.Second     // between two rounds of the leader
 	quietInterval    = 5 * time.Second // the same while nothing waits, on the bus or in the database
@@ -40,7 +40,7 @@ const (
 	maintainTimeout = 10 * time.Minute
 )
 
-// Store is what the relay reads and notes in the database.
+// Store has the part of the database that the relay reads and notes.
 type Store interface {
 	Lead(ctx context.Context) (store.Lease, bool, error)
 	Unsettled(ctx context.Context, before time.Time, after pipeline.OutboxCursor, limit int) ([]pipeline.OutboxEvent, pipeline.OutboxCursor, error)
@@ -60,7 +60,7 @@ type Store interface {
 	Expiries
 }
 
-// Bus is where it goes.
+// Bus takes what the relay brings.
 type Bus interface {
 	Ready() error
 	Reconnects() (c <-chan struct{}, stop func())
@@ -162,7 +162,7 @@ func (r *Relay) ensure(ctx context.Context) error {
 	return r.bus.Ensure(ctx)
 }
 
-// stand leads whenever it may.
+// stand takes the lead whenever it is free.
 func (r *Relay) stand(ctx context.Context) {
 	trouble := trouble{log: r.log, what: "the relay can't ask for its lock"}
 	for {
@@ -240,7 +240,7 @@ func (r *Relay) serve(ctx context.Context, lease store.Lease) {
 	}
 }
 
-// every does something at intervals until ctx ends. What fails is tried again sooner.
+// every calls a function at intervals until ctx ends, and sooner after an error.
 func (r *Relay) every(ctx context.Context, pause time.Duration, what string, do func() error) {
 	for again.Do(ctx, again.Loop{
 		First: firstBackoff, Longest: maxBackoff, Log: r.log, Fails: "the relay has trouble", Works: "the relay works again", About: []any{"what", what},
@@ -275,7 +275,7 @@ func (r *Relay) maintainOnce(ctx context.Context) (pipeline.MaintainResult, erro
 	return r.store.Maintain(ctx, time.Now(), r.retention)
 }
 
-// trouble logs when something begins to fail and when it is over, and not in between.
+// trouble logs when a kind of work begins to fail and when that is over, and nothing in between.
 type trouble struct {
 	log     *slog.Logger
 	what    string

@@ -44,7 +44,7 @@ func (l *leader) checkStreams(ctx context.Context) error {
 	return nil
 }
 
-// begin begins to give back what was found lost.
+// begin begins to restore the content of streams that was found lost.
 func (l *leader) begin(found loss.Found, states map[string]loss.State) {
 	l.lost = loss.Begin(found, states, l.lost, time.Now())
 	if l.lost.Begun() { // the records are waited for: most likely nothing is missing
@@ -62,8 +62,7 @@ func (l *leader) restore(ctx context.Context) error {
 		errs = append(errs, l.requests(ctx, l.lost.At), l.deliveries(ctx))
 	}
 	if made, lost := l.lost.Events(); lost {
-		// What was accepted since the stream exists was published to it, or is found by the
-		// ordinary rounds.
+		// Events accepted since the stream exists were published to it, or are found by the ordinary rounds.
 		errs = append(errs, l.events(ctx, made))
 	}
 	return errors.Join(errs...)
@@ -178,7 +177,7 @@ func (l *leader) knownStreams(ctx context.Context) (map[string]domain.StreamMark
 	return l.store.BusStreams(ctx)
 }
 
-// mark notes how far the streams are, where that is not known yet.
+// mark stores how far the streams are, where the database does not know it yet.
 func (l *leader) mark(ctx context.Context, states map[string]loss.State, known map[string]domain.StreamMark) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

@@ -34,13 +34,13 @@ func (c *Call) Write(status int, contentType string, body []byte) {
 	_, _ = c.Writer.Write(body) // a client that is gone can't be told
 }
 
-// Created answers with what was made, and where it is.
+// Created answers with the thing that was made, and its path.
 func (c *Call) Created(path string, value any) error {
 	c.Writer.Header().Set("Location", c.Link(path))
 	return c.Answer(http.StatusCreated, value)
 }
 
-// NoContent answers that it is done, and that there is nothing to tell.
+// NoContent answers that the work is done, without a body.
 func (c *Call) NoContent() error { return c.Bare(http.StatusNoContent) }
 
 // Bare answers with a status alone.
@@ -67,7 +67,7 @@ func Optional(text string) *string {
 	return &text
 }
 
-// Value is what is there; zero for nil. It is what Optional was given.
+// Value returns the value behind optional; zero for nil. Value undoes Optional.
 func Value[V any](optional *V) (v V) {
 	if optional != nil {
 		v = *optional
@@ -75,7 +75,7 @@ func Value[V any](optional *V) (v V) {
 	return v
 }
 
-// Time is what Stamp was given; zero, too, for what is no time.
+// Time returns the time of a stamp; zero for nil, and for a text that is no time. Time undoes Stamp.
 func Time(stamp *string) time.Time {
 	t, _ := time.Parse(time.RFC3339, Value(stamp))
 	return t

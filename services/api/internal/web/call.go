@@ -22,10 +22,10 @@ import (
 	"waybill.dev/shared/store/auditlog"
 )
 
-// noTemplate stands for the path of a request that has found no route.
+// noTemplate is the template of a request whose path has no route.
 const noTemplate = "none"
 
-// Call is one request, with what is known of its caller.
+// Call is one request, with the facts known of its caller.
 type Call struct {
 	Request   *http.Request
 	Writer    http.ResponseWriter

@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// Every is how often the database is asked besides nudges. A change is to be everywhere within 5 s without the bus;
-	// the fifth second is for what the change asks for.
+	// Every is the time between two questions to the database, besides nudges. A change is to be everywhere within 5 s
+	// without the bus; the fifth second is for the work that follows from the change.
 	Every = 4 * time.Second
 	// staleAfter is the age at which a complete list is read instead of changes. The database keeps what was removed
 	// for a day only.
 	staleAfter = 12 * time.Hour
 )
 
-// Bus is where nudges come from.
+// Bus has the nudges.
 type Bus interface {
 	Listen(subject string, handle func(body []byte)) (stop func(), err error)
 	Reconnects() (c <-chan struct{}, stop func())

@@ -13,7 +13,7 @@ type ClientCertificates interface {
 	Verify(ctx context.Context, account string, connection *tls.ConnectionState) (*Certificate, error)
 }
 
-// Certificate is a client's, which was found to be good. Nobody changes it.
+// Certificate is a certificate of a client that was found to be good. Nobody changes it.
 type Certificate struct {
 	Raw             []byte // DER
 	Subject, Issuer string // as RFC 2253 has them

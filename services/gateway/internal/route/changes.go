@@ -12,7 +12,7 @@ type Changing interface {
 	ChangesWith() []string
 }
 
-// Changes tells those who follow an account what changes in it.
+// Changes tells the followers of an account what changes in it.
 type Changes interface {
 	// Follow begins to gather what changes in an account. The error is a *problem.Problem.
 	Follow(account string) (Follower, error)
@@ -29,7 +29,7 @@ type Follower interface {
 
 // Admitter is a policy that lets callers in, and can say later whether it still would.
 type Admitter interface {
-	// Again finds out anew who calls; nil: nobody who may. While nobody can tell, it is the one who
-	// was let in: nothing can be revoked then either.
+	// Again finds the caller anew; nil: the caller may not enter any more. While nobody can tell, the caller is the one
+	// who was let in: nothing can be revoked then either.
 	Again(ctx context.Context, r *Request) *apikey.Principal
 }

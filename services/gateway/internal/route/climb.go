@@ -2,8 +2,8 @@ package route
 
 import "strings"
 
-// maxDecodings is how often a path may be escaped. Who escapes more often than any server
-// undoes means to hide something, and each decoding is a walk over the whole path.
+// maxDecodings is how often a path may be escaped. A caller that escapes more often than any server decodes wants to
+// hide something, and each decoding is a walk over the whole path.
 const maxDecodings = 8
 
 // Climbs reports whether a segment of a path, escaped or not, is . or .. to any server: to one that

@@ -52,8 +52,8 @@ const (
 	certificatePrefix = "client-cert-"
 )
 
-// SaysCaller reports whether a header is one of those, or would be one for a reader who takes
-// other characters for a hyphen, as many do with the underscore.
+// SaysCaller reports whether a header is one of those, or would be one for a back end that takes other characters for a
+// hyphen, as many do with the underscore.
 func SaysCaller(name string) bool {
 	return begins(name, callerPrefix) || begins(name, certificatePrefix) || len(name) == len(CertificateHeader) && begins(name, certificatePrefix[:len(CertificateHeader)])
 }

@@ -12,7 +12,7 @@ type Use struct {
 	Amount int64
 }
 
-// Dims are what metered requests are told apart by, besides their status.
+// Dims are the dimensions by which metered requests are counted, besides their status.
 type Dims struct{ Deployment, Route, Method string }
 
 // Meters hold callers to their plans.
@@ -22,11 +22,11 @@ type Meters interface {
 	Begin(ctx context.Context, who *apikey.Principal, use []Use, dims Dims) (end func(counts bool, status string), err error)
 }
 
-// Finally has f called with the status of the answer, once. Left: the handler had the request,
-// and the caller did not wait for what it would answer.
+// Finally keeps f, which is called once with the status of the answer. left: the handler had the request, and the
+// caller did not wait for the answer.
 func (r *Request) Finally(f func(status int, left bool)) { r.ends = append(r.ends, f) }
 
-// Finished calls what Finally was given.
+// Finished calls the functions that Finally keeps.
 func (r *Request) Finished(status int, left bool) {
 	ends := r.ends
 	r.ends = nil

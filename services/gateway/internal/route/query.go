@@ -144,7 +144,7 @@ func behindSemicolon(part string, instead func(name string) (string, bool)) (str
 	return "", false
 }
 
-// decode returns what a name or a value in a query says.
+// decode returns the text of a name or a value in a query.
 func decode(text string) string { return unescape(strings.ReplaceAll(text, "+", " ")) }
 
 // Component encodes text so that it stays within the part of a URL in which it is put.

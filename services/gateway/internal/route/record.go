@@ -54,7 +54,7 @@ type Entry struct {
 	Attributes []any
 }
 
-// BackEndCall is what a route asked for its answer.
+// BackEndCall is a request of a route to a back end.
 type BackEndCall struct {
 	Host   string // empty: none was asked
 	Status int    // 0: it did not answer
