@@ -227,7 +227,7 @@ func (g *growth) print(out io.Writer) {
 	}
 }
 
-// markdown is for a page in a folder.
+// markdown returns the link to the plot and the tables, as Markdown for a page that is stored in dir.
 func (g *growth) markdown(dir string) string {
 	var b strings.Builder
 	if from, err := filepath.Abs(dir); err == nil && g.plot != "" {
@@ -247,7 +247,7 @@ func (g *growth) markdown(dir string) string {
 	return b.String()
 }
 
-// draw writes the plot of an axis into a folder, if there is one.
+// draw writes the plot into dir. draw does nothing when dir is empty or there is nothing to plot.
 func (g *growth) draw(dir string) error {
 	if dir == "" || len(g.Points) == 0 || g.Points[0].What != "" {
 		return nil

@@ -30,7 +30,7 @@ var ErrAway = errors.New("no server is connected")
 // FetchOptions say how messages are fetched.
 type FetchOptions struct {
 	Wait time.Duration // for the first message; 0: what is there is taken
-	// Heartbeat is how often the server must be heard of meanwhile; 0: it need not.
+	// Heartbeat is how often the server must give a sign of life during the fetch. When 0, the server need not.
 	Heartbeat time.Duration
 	// Bytes bounds what is handed out; 0: it is not bounded.
 	Bytes int64

@@ -41,7 +41,7 @@ type Sent struct {
 
 // Got is what became of it.
 type Got struct {
-	// Remote is what was connected to; not valid: nothing was, so nothing was sent.
+	// Remote is the address connected to. Remote is invalid when no connection was made; then nothing was sent.
 	Remote netip.AddrPort
 	Header http.Header // of the answer
 	// Truncated: the answer's body had more than what is kept of it.

@@ -244,8 +244,7 @@ func (h *Handles) servers() []*Server {
 	return []*Server{h.http, h.tls}
 }
 
-// AtShutdown has f called when the servers are asked to stop, before they wait for the requests
-// that run.
+// AtShutdown starts f once for each server when that server is told to shut down. The server does not wait for f.
 func (h *Handles) AtShutdown(f func()) {
 	for _, s := range h.servers() {
 		s.http.RegisterOnShutdown(f)

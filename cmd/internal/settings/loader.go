@@ -72,8 +72,8 @@ func (l *loader) text(name string) string {
 	return spec.Default(l.role)
 }
 
-// show notes a value for people. Of a secret that is an address, what stands before the @ and
-// after the path is left out; of any other, everything.
+// show records a value as people may see it: a secret address without its user, password and query, any other secret as
+// "set".
 func (l *loader) show(spec Spec, value string, source int) {
 	if slices.ContainsFunc(l.shown, func(g Given) bool { return g.Name == spec.Name }) {
 		return // it is read twice

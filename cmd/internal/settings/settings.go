@@ -72,7 +72,7 @@ type Settings struct {
 	GatewayTableMemory int64
 	GatewayInFlight    int // requests of one deployment
 
-	// Given are the values of all settings of the role, for people.
+	// Given lists every setting of the role, with its default where it was not set, as people may see it.
 	Given []Given
 }
 

@@ -32,7 +32,7 @@ type NewJob struct {
 	Filter JobFilter
 }
 
-// matchedRow is what matches of one webhook.
+// matchedRow sums up the deliveries of one webhook that a job selects.
 type matchedRow struct {
 	WebhookID string
 	Number    int64
@@ -108,7 +108,7 @@ func (job NewJob) check(tx *gorm.DB) error {
 	return refusePull(tx, job.Filter.Webhook)
 }
 
-// assumedAttempt is how long an attempt takes at a webhook that has answered none of late.
+// assumedAttempt is how long an attempt is assumed to take at a webhook without recent answers.
 const assumedAttempt = 100 * time.Millisecond
 
 // pacesRead bounds the webhooks whose pace is read: those that most is sent to.

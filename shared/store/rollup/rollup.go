@@ -18,7 +18,7 @@ import (
 // Rollups reads and merges the counts.
 type Rollups struct{ db *store.Store }
 
-// New returns the counts of an open database.
+// New returns a Rollups for the counts in db.
 func New(db *store.Store) *Rollups { return &Rollups{db} }
 
 // Key is what is counted apart.

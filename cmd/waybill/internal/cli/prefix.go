@@ -12,7 +12,7 @@ import (
 	"waybill.dev/cmd/waybill/internal/verb"
 )
 
-// shortest is how many characters of an id must be given.
+// shortest is the least number of characters of an id that must be given.
 const shortest = 4
 
 // complement replaces beginnings of ids in the path by the ids, where one thing alone has such an id. The lists that

@@ -32,7 +32,7 @@ func hostsAndAnswers(ask Ask, rows []map[string]any) {
 	}
 }
 
-// hostsOf returns the hosts of the account's webhooks by id, if any row has one.
+// hostsOf returns, by webhook id, the hosts of the webhooks that the rows name.
 func hostsOf(ask Ask, rows []map[string]any) map[string]string {
 	hosts := make(map[string]string)
 	wanted := make(map[string]bool)

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Module is a group of pages: its templates and what answers.
+// Module is a group of console pages: their templates, routes and entries in the navigation.
 type Module struct {
 	Name string // of the package, for messages
 	// Templates has the pages' templates, templates/*.html. A name that begins with _ is a

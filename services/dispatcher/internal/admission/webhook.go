@@ -19,7 +19,8 @@ func (s Share) inFlight() int { return max(1, s.MaxInFlight/s.dispatchers()) }
 
 func (s Share) dispatchers() int { return max(1, s.Live) }
 
-// Webhook is what a dispatcher has taken on for one webhook. It is not safe for concurrent use.
+// Webhook tracks one webhook's attempts in flight in this dispatcher, the bytes of their bodies, and the webhook's rate
+// limit. Webhook is not safe for concurrent use.
 type Webhook struct {
 	of *Process
 

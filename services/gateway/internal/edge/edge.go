@@ -50,7 +50,8 @@ type Options struct {
 	// Own returns the operator's certificate, for Waybill's own hosts and those of deployments.
 	// Custom domains get it when there is no other one.
 	Own func(*tls.ClientHelloInfo) (*tls.Certificate, error)
-	// Clients says who is asked for a certificate; nil: nobody is.
+	// Clients says for the hosts of which accounts callers are asked for a client certificate. When nil, they are asked
+	// for none.
 	Clients Clients
 	Logger  *slog.Logger
 }

@@ -176,7 +176,8 @@ func (r *Recorder) Meter(key metering.HourKey, n metering.Count) (batch int64) {
 	return r.number + 1
 }
 
-// callsOf returns the counts of a key; nil: there is no memory for it.
+// callsOf returns the counts of a key, or those that other consumers share when there are too many keys. When nil, not
+// even these have room.
 func (r *Recorder) callsOf(key traffic.CallKey) *traffic.Calls {
 	if calls := r.next.calls[key]; calls != nil {
 		return calls

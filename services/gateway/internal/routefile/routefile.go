@@ -21,7 +21,7 @@ const (
 	CORSAnything = "anything-goes"
 )
 
-// Set is what a folder holds.
+// Set is the route files, policy definitions and CORS definitions of one folder.
 type Set struct {
 	Files    []*File // in the order of their names
 	Policies []PolicyDef

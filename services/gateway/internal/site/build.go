@@ -70,7 +70,7 @@ func Compile(files fs.FS, variables Variables, limits Limits) (*Site, Faults) {
 	return b.site, nil
 }
 
-// weight returns what the site takes as far as it is made.
+// weight returns how much memory, in bytes, the site takes so far.
 func (b *builder) weight() int64 {
 	return b.limits.Weight + b.limits.Schemas.Spent()*jsonschema.BytesOfValue + b.answers
 }

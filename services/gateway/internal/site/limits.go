@@ -36,7 +36,8 @@ type Limits struct {
 	// answers in any case is no fault of theirs, nor is a back end that is not allowed any more: it is refused at each
 	// request.
 	Built bool
-	// Bucket is the one whose keys open the routes that name none; empty: any of the account.
+	// Bucket is the key bucket whose keys open routes that name no bucket. When empty, keys of any bucket of the
+	// account do.
 	Bucket string
 	// Services checks back ends that are behind tunnels. If it is nil, none may be.
 	Services *upstream.Access

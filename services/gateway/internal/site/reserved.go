@@ -36,8 +36,8 @@ func covers(template, shape []string) bool {
 	return true
 }
 
-// shapeOf returns the segments of the operation's path; those with parameters begin with a
-// brace. A slash at the end is not compared: both would be meant.
+// shapeOf returns the path's segments without a slash at the end, with {} for each parameter. ok is false when a
+// segment is a pattern, which can't be compared.
 func shapeOf(op *routefile.Operation) ([]string, bool) {
 	segments := strings.Split(strings.TrimSuffix(op.Path, "/"), "/")
 	for i, segment := range segments {

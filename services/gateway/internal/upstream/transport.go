@@ -102,7 +102,7 @@ type Transport struct {
 	inner   *http.Transport
 }
 
-// NewTransport returns the way to the back end, which is a URL that Parse has returned.
+// NewTransport returns a Transport for the back end. back must be a URL returned by Parse.
 func NewTransport(policy *egress.Policy, back *url.URL, o egress.Options) *Transport {
 	t := &Transport{policy: policy, trusted: egress.Authority(back)}
 	near, nearTLS := egress.Dialers(allowed(policy), o)
