@@ -15,7 +15,7 @@ import (
 // them. What all must know, it asks a few times.
 func TestManyAccountsAreTakenOverAtOnce(t *testing.T) {
 	t.Parallel()
-	const accounts, each, together = 200, 4, 200
+	const accounts, each, together = 200, 4, 300
 	b := newBench(t, "sqlite:"+templates.SQLite(t))
 	s := newSink(t, nil)
 	for i := range accounts {

@@ -34,7 +34,7 @@ var everyTool = []string{
 	"list_signing_keys", "rotate_signing_keys",
 	"list_recent_calls", "get_call_statistics", "list_request_logs", "get_request_log",
 	"list_tunnels", "create_tunnel", "get_tunnel", "delete_tunnel", "rotate_tunnel_token", "get_tunnel_teardown", "get_tunnel_services", "configure_tunnel_services", "get_tunnel_provisioning",
-	"rotate_webhook_secret", "test_webhook_filter",
+	"rotate_webhook_secret", "acknowledge_problem", "reopen_problem", "test_webhook_filter",
 	"read_feed", "list_cursors", "get_cursor", "set_cursor", "delete_cursor",
 }
 
@@ -131,7 +131,7 @@ func TestToolsOfAKey(t *testing.T) {
 	}{
 		{nil, []string{}},
 		{[]domain.Scope{domain.ScopeWebhooksRead}, []string{"list_webhooks", "get_webhook", "get_webhook_health", "list_signing_keys", "list_expiring"}},
-		{[]domain.Scope{domain.ScopeWebhooksWrite}, []string{"register_webhook", "update_webhook", "delete_webhook", "rotate_webhook_secret", "set_cursor", "delete_cursor"}},
+		{[]domain.Scope{domain.ScopeWebhooksWrite}, []string{"register_webhook", "update_webhook", "delete_webhook", "rotate_webhook_secret", "acknowledge_problem", "reopen_problem", "set_cursor", "delete_cursor"}},
 		{[]domain.Scope{domain.ScopeEventsRead}, []string{
 			"search_deliveries", "get_delivery", "explain_delivery", "list_events", "get_event", "list_rejected_messages",
 			"get_statistics", "list_jobs", "get_job", "read_feed", "list_cursors", "get_cursor",
@@ -398,7 +398,7 @@ func TestAnnotations(t *testing.T) {
 	}
 	if want := []string{
 		"update_webhook", "delete_webhook", "replay_webhook", "update_project", "update_bucket", "delete_bucket", "update_consumer", "delete_consumer", "update_client_mtls_ca_certificate", "delete_client_mtls_ca_certificate",
-		"delete_deployment", "redeploy", "update_custom_domain", "delete_custom_domain", "put_custom_domain_certificate", "delete_custom_domain_certificate", "update_variable", "delete_variable", "retry_deliveries", "cancel_job", "roll_keys", "update_key", "delete_key", "delete_manager", "update_meter", "delete_meter", "archive_feature", "update_plan", "delete_plan", "archive_plan", "set_subscription", "delete_subscription", "rotate_signing_keys", "delete_tunnel", "rotate_tunnel_token", "configure_tunnel_services", "rotate_webhook_secret", "set_cursor", "delete_cursor",
+		"delete_deployment", "redeploy", "update_custom_domain", "delete_custom_domain", "put_custom_domain_certificate", "delete_custom_domain_certificate", "update_variable", "delete_variable", "retry_deliveries", "cancel_job", "roll_keys", "update_key", "delete_key", "delete_manager", "update_meter", "delete_meter", "archive_feature", "update_plan", "delete_plan", "archive_plan", "set_subscription", "delete_subscription", "rotate_signing_keys", "delete_tunnel", "rotate_tunnel_token", "configure_tunnel_services", "rotate_webhook_secret", "acknowledge_problem", "reopen_problem", "set_cursor", "delete_cursor",
 	}; !slices.Equal(destructive, want) {
 		t.Errorf("destructive: %v, want %v", destructive, want)
 	}

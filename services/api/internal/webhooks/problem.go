@@ -7,6 +7,7 @@ import (
 	"waybill.dev/services/api/internal/receivers"
 	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/problem"
 )
 
 // maxMuted is how long a problem may be muted.
@@ -17,15 +18,15 @@ func (h *handlers) acknowledge(c *web.Call) error {
 	id, f := web.ID(c, domain.ParseWebhookID), c.OptionalForm()
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	until, muted := f.Time("mutedUntil")
-	if muted && (!until.After(now) || until.After(now.Add(maxMuted))) {
-		f.Fault("must be in the future, within 90 days", "mutedUntil")
-	}
 	if err := c.Check(); err != nil {
 		return err
 	}
 	w, known, err := h.Store.GetWebhook(c.Context(), c.Principal.Account, id)
 	if err != nil {
 		return err
+	}
+	if muted && (!until.After(now) || until.After(now.Add(maxMuted))) {
+		return problem.Invalid(problem.Fault{Pointer: "/mutedUntil", Detail: "must be in the future, within 90 days"})
 	}
 	list, err := h.Receivers.List(c.Context(), c.Principal.Account, []domain.Webhook{w}, []domain.Health{known})
 	if err != nil {

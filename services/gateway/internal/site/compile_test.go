@@ -238,7 +238,7 @@ func TestBudget(t *testing.T) {
 	for name, operation := range map[string]string{
 		"schemas":  `"/x%d":{"post":{"operationId":"op%d",` + referring + `,"x-gateway-route":{` + handled + `}}}`,
 		"tools":    `"/x%d":{"post":{"operationId":"op%d",` + referring + `,"x-gateway-route":{"mcp":{"type":"tool"},` + handled + `}}}`,
-		"patterns": `"/x%d":{"post":{"operationId":"op%d",` + fmt.Sprintf(body, `{"pattern":"(?:xxxxx){1000}"}`) + `,"x-gateway-route":{` + handled + `}}}`,
+		"patterns": `"/x%d":{"post":{"operationId":"op%d",` + fmt.Sprintf(body, `{"pattern":"(?:xxxxx){1000}%[1]d"}`) + `,"x-gateway-route":{` + handled + `}}}`,
 		"paths":    `"/x%d/:id((?:xxxxx){1000})":{"x-gateway-path":{"pathMode":"url-pattern"},"get":{"operationId":"op%d","x-gateway-route":{` + handled + `}}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
