@@ -25,6 +25,8 @@ var laws = []law{
 	on(`FROM webhook_health( WHERE updated_at >= \?)?$`, 0, "n webhooks, which a dispatcher reads once, at its start; then what changed in the last seconds"),
 	on(`FROM gateway_sources WHERE size > 0$`, 0, "n archives, which the leading API counts once an hour, for a gauge"),
 	on(`FROM gateway_sources WHERE account = @ AND size > 0$`, 0, "the archives of an account, at most 200,000, until its first change of them makes its row in account_counts"),
+	on(`^INSERT INTO deliveries AS d `, 1000, "the second outcome of a delivery, which comes or does not come while the services live"),
+	on(`^SELECT webhook_id, min\(id\) AS id FROM \(SELECT w.id AS webhook_id, `, 100_000, "the webhooks of the page for which something waits: for each, six looks into the index of each day"),
 	on(`^INSERT INTO account_counts`, 0, "what an account has of a kind, once, with the first change of it"),
 	on(`^UPDATE account_counts SET n = \(`, 0, "what an account has of a kind, once a week"),
 	on(`FROM webhook_circuits WHERE failures > @`, 0, "the webhooks that fail, which a dispatcher reads once, at its start"),
