@@ -69,7 +69,7 @@ func laterIndexes() map[int64][]string {
 			`gateway_deployments_by_branch ON gateway_deployments (account, project, branch, created_at, seq) WHERE removed_at IS NULL`,
 		},
 		35: {
-			// Instead of deliveries_waiting: in each way to wait, the oldest first.
+			// This index replaces deliveries_waiting. For each lane and status, the oldest delivery comes first.
 			`deliveries_oldest ON deliveries (webhook_id, in_lane, status, id) WHERE status IN ('pending', 'retrying', 'held')`,
 		},
 	}

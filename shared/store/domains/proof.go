@@ -98,7 +98,7 @@ func (l *look) read(d domain.CustomDomain) (err error) {
 		}
 		l.row = &row
 	}
-	if l.holder == nil || l.holder.NoticeAt == 0 { // who was given no notice loses nothing
+	if l.holder == nil || l.holder.NoticeAt == 0 { // without a notice the holder keeps the hostname
 		return nil
 	}
 	if l.rival, err = l.noticed(d.Hostname); err == nil && l.rival != nil && l.rival.ID == l.row.ID {

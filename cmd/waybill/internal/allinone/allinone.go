@@ -109,7 +109,8 @@ func (i *Instance) open(ctx context.Context, s settings.Settings, version string
 	return i.serve(ctx, options, dir, doors)
 }
 
-// keys returns the two keys: those that were set, otherwise those in the data directory, otherwise new ones.
+// keys finds the bootstrap key and the encryption key. A key that was not set comes from the data directory, where keys
+// makes it if it is not there.
 func (i *Instance) keys(s *settings.Settings, dir *datadir.Dir) error {
 	var err error
 	if s.AdminKey == "" {

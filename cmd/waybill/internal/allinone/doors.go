@@ -181,7 +181,7 @@ func (d *doors) run(ctx context.Context, handler http.Handler) error {
 }
 
 // enter makes the requests at a port those of the deployment. A name that a web page could point here is
-// refused, otherwise the page could read what the deployment answers.
+// refused: the page could read the answers of the deployment.
 func (d *doors) enter(deployment string) http.Handler {
 	host := deployment + "." + d.settings.GatewayDomain
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

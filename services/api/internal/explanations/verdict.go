@@ -102,7 +102,7 @@ type Explanation struct {
 	Chain  []Check     `json:"chain"`
 	Advice []string    `json:"advice"`
 	Event  *EventFacts `json:"event,omitzero"`
-	// Webhook is there only for a caller who may see webhooks.
+	// Webhook is left out for a caller who may not see webhooks.
 	Webhook  *WebhookFacts      `json:"webhook,omitzero"`
 	Delivery *deliveries.Detail `json:"delivery,omitzero"`
 }

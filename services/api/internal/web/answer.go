@@ -67,7 +67,7 @@ func Optional(text string) *string {
 	return &text
 }
 
-// Value returns the value behind optional; zero for nil. Value undoes Optional.
+// Value returns the value that optional points to; if optional is nil, zero. Value is the reverse of Optional.
 func Value[V any](optional *V) (v V) {
 	if optional != nil {
 		v = *optional
@@ -75,7 +75,7 @@ func Value[V any](optional *V) (v V) {
 	return v
 }
 
-// Time returns the time of a stamp; zero for nil, and for a text that is no time. Time undoes Stamp.
+// Time returns the time of a stamp; if the stamp is nil or no time, zero. Time is the reverse of Stamp.
 func Time(stamp *string) time.Time {
 	t, _ := time.Parse(time.RFC3339, Value(stamp))
 	return t

@@ -161,7 +161,7 @@ func (c *Call) Made(kind news.Kind, id string) {
 // Unchanged says that the request has changed nothing.
 func (c *Call) Unchanged() { c.unchanged = true }
 
-// tell tells what has changed.
+// tell announces the changes that the route makes.
 func (c *Call) tell() {
 	if c.unchanged {
 		return

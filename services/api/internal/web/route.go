@@ -42,8 +42,8 @@ type Route struct {
 	Stream bool
 	// News are the kinds of news after which a list may be another; none: nobody follows it.
 	News []news.Kind
-	// Tells are the kinds of things that the route changes; those who watch the account hear of them. Each is that
-	// which the path names, or which the handler names by Made; otherwise many may have changed.
+	// Tells are the kinds of things that the route changes. Pages and clients that watch the account hear of the change:
+	// with the id in the path, or the id that the handler gives to Made, or without an id, which means many.
 	Tells []news.Kind
 	// Bytes is for bodies that are no JSON. They are no functions for gateway routes either.
 	Bytes bool

@@ -66,8 +66,8 @@ func (d *Document) gather(parts []*jsontree.Node, n, owner *jsontree.Node) []*js
 // Types returns the types that the value may have; none: the schema does not say.
 func (s Shape) Types() []string { return s.types }
 
-// typesOf returns the types that a schema names. Shapes are made for each member of each request, so the types
-// of a schema, whose enum may be long, are looked for once.
+// typesOf returns the types that a schema names. A request makes a shape for each of its members, and an enum may be
+// long, so the document remembers the types of each schema.
 func (d *Document) typesOf(n *jsontree.Node) []string {
 	if known, ok := d.types.Load(n); ok {
 		return known.([]string) //nolint:errcheck,forcetypeassert // nothing else is stored

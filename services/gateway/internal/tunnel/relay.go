@@ -84,7 +84,7 @@ type reply struct {
 	Unsent bool        `json:"unsent,omitempty"`
 	Status int         `json:"status,omitempty"`
 	Header http.Header `json:"header,omitempty"`
-	Raw    raw         `json:"raw,omitempty"` // as in tunnelRequest
+	Raw    raw         `json:"raw,omitempty"` // headers of Header with values that are no UTF-8
 	Parts  int         `json:"parts,omitempty"`
 	Length int64       `json:"length"` // of the body, or of what HEAD tells of
 }

@@ -86,7 +86,7 @@ type view struct {
 	Spans      []span
 	Span       span
 	Troubles   []trouble
-	Quiet      int              // of which somebody knows
+	Quiet      int              // problems that are acknowledged or muted
 	NoTroubles *console.Problem // why they are not known
 	Waiting    int              // deliveries that have not come to their end
 	Oldest     *receivers.Oldest

@@ -7,7 +7,7 @@ import (
 	"waybill.dev/services/api/internal/console"
 )
 
-// muteSpans are for how long a problem can be quiet. The first is until it changes.
+// muteSpans are the choices for how long a problem is quiet. The first one lasts until the problem changes.
 func muteSpans() []console.Option {
 	return []console.Option{
 		{Label: "until it changes"}, {Value: "1h", Label: "for 1 hour"}, {Value: "8h", Label: "for 8 hours"},

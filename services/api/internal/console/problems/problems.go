@@ -45,7 +45,7 @@ func Module() console.Module {
 
 type view struct {
 	Entries  []entry
-	Quiet    []entry // of which somebody knows
+	Quiet    []entry // acknowledged or muted
 	Spans    []console.Option
 	Endings  endings
 	NoEnds   *console.Problem // why it is not known what ends
@@ -62,7 +62,7 @@ type entry struct {
 	State   receivers.State // that of its health; empty: it is healthy, or not known
 	Problem *receivers.Problem
 	Cause   string
-	Open    *string // since when its circuit is
+	Open    *string // since when the circuit is open; nil: it is closed
 	Hour    receivers.Window
 	Line    *console.Line // attempts that failed, by the hour
 	Classes []part        // of the attempts of the last hour that failed
