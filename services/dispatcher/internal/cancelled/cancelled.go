@@ -117,7 +117,10 @@ func (r *Runs) find(t *domain.Task) (has, unsure bool) {
 	defer r.mu.RUnlock()
 	ended, ok := r.runs[t.Delivery]
 	_, unsure = r.unsure[t.Account]
-	unsure = unsure || now.Sub(r.looked) > 2*lookEvery
+	if now.Sub(r.looked) > 2*lookEvery {
+		unsure = true
+		r.waking.Give() // one look answers for all runs that follow
+	}
 	return ok && t.Rev.Run() == ended.rev, unsure
 }
 
