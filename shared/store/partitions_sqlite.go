@@ -32,7 +32,7 @@ func (d *sqliteDialect) dropDays(ctx context.Context, floor time.Time) ([]time.T
 // dropOldest looks at the rows that were inserted first, as there is no index by day,
 // and deletes those of closed days. It reports whether there may be more. In the order in which they were
 // inserted, rows that are deleted together lie together, in the table and in the indexes by account and id.
-func (d *sqliteDialect) dropOldest(ctx context.Context, table string, floor Date, seen map[Date]bool, p *pace) (bool, error) {
+func (d *sqliteDialect) dropOldest(ctx context.Context, table string, floor Date, seen map[Date]bool, p *batchSizer) (bool, error) {
 	rows, err := d.reader.QueryContext(ctx, fmt.Sprintf(
 		"SELECT rowid, day FROM %s ORDER BY rowid LIMIT %d", table, p.rows))
 	if err != nil {

@@ -76,7 +76,7 @@ func settingsTable() string {
 
 func inRole(spec settings.Spec, role settings.Role) string {
 	switch {
-	case !spec.In(role):
+	case !spec.UsedBy(role):
 		return "–"
 	case spec.Required(role):
 		return "**required**"

@@ -55,7 +55,7 @@ func (l *loader) fault(name, reason string) {
 // text returns the value of a setting; empty: it has no value in this role.
 func (l *loader) text(name string) string {
 	spec, _ := specOf(name)
-	if !spec.In(l.role) {
+	if !spec.UsedBy(l.role) {
 		return ""
 	}
 	for i, source := range l.sources {

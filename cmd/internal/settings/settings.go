@@ -201,7 +201,7 @@ func (l *loader) tls(s Settings) {
 func Flags(role Role) []Spec {
 	var flags []Spec
 	for _, spec := range Specs() {
-		if spec.Flag != "" && spec.In(role) {
+		if spec.Flag != "" && spec.UsedBy(role) {
 			flags = append(flags, spec)
 		}
 	}

@@ -199,7 +199,7 @@ func TestGiven(t *testing.T) {
 		}
 	}
 	for _, spec := range settings.Specs() {
-		if _, there := got[spec.Name]; spec.In(settings.API) != there {
+		if _, there := got[spec.Name]; spec.UsedBy(settings.API) != there {
 			t.Errorf("%s: told %v", spec.Name, there)
 		}
 		if secret := regexp.MustCompile(`KEY$|SECRET|PASSWORD|TOKEN`).MatchString(spec.Name); secret && !spec.Secret {
@@ -250,7 +250,7 @@ func TestEverySettingOfTheContractHasItsFlag(t *testing.T) {
 	for _, spec := range settings.Specs() {
 		if _, ok := want[spec.Name]; ok {
 			got[spec.Name] = spec.Flag
-			if !spec.In(settings.Dev) {
+			if !spec.UsedBy(settings.Dev) {
 				t.Errorf("%s is not taken by waybill dev", spec.Name)
 			}
 		}

@@ -96,8 +96,8 @@ type Spec struct {
 	required []Role
 }
 
-// In reports whether processes of the role use the setting.
-func (s Spec) In(role Role) bool { return slices.Contains(s.roles, role) }
+// UsedBy reports whether processes of the role use the setting.
+func (s Spec) UsedBy(role Role) bool { return slices.Contains(s.roles, role) }
 
 // Default returns the default in the role.
 func (s Spec) Default(role Role) string { return s.defaults[role] }

@@ -90,7 +90,7 @@ func (a *app) checkRoutes() *cobra.Command {
 	return cmd
 }
 
-type faultLine struct {
+type reportLine struct {
 	File      string `json:"file"`
 	Operation string `json:"operation,omitempty"`
 	Pointer   string `json:"pointer,omitempty"`
@@ -98,11 +98,11 @@ type faultLine struct {
 }
 
 // notesOf returns what is no fault of routes, and yet good to know.
-func notesOf(routes []gateway.RouteInfo) []faultLine {
-	lines := []faultLine{}
+func notesOf(routes []gateway.RouteInfo) []reportLine {
+	lines := []reportLine{}
 	for _, r := range routes {
 		for _, note := range r.Notes {
-			lines = append(lines, faultLine{File: r.File, Operation: r.Operation, Message: note})
+			lines = append(lines, reportLine{File: r.File, Operation: r.Operation, Message: note})
 		}
 	}
 	return lines
@@ -110,14 +110,14 @@ func notesOf(routes []gateway.RouteInfo) []faultLine {
 
 func (a *app) printCheck(routes []gateway.RouteInfo, faults []gateway.RouteFault, form output) error {
 	if form == asJSON {
-		lines := []faultLine{}
+		lines := []reportLine{}
 		for _, f := range faults {
-			lines = append(lines, faultLine{f.File, f.Operation, f.Pointer, f.Message})
+			lines = append(lines, reportLine{f.File, f.Operation, f.Pointer, f.Message})
 		}
 		return console.JSON(a.stdout, struct {
-			Routes int         `json:"routes"`
-			Faults []faultLine `json:"faults"`
-			Notes  []faultLine `json:"notes"`
+			Routes int          `json:"routes"`
+			Faults []reportLine `json:"faults"`
+			Notes  []reportLine `json:"notes"`
 		}{len(routes), lines, notesOf(routes)})
 	}
 	for _, n := range notesOf(routes) {

@@ -99,7 +99,7 @@ func servicePages() []page {
 func variables(role settings.Role) []term {
 	var list []term
 	for _, spec := range settings.Specs() {
-		if !spec.In(role) || spec.Flag != "" {
+		if !spec.UsedBy(role) || spec.Flag != "" {
 			continue
 		}
 		text := spec.Usage

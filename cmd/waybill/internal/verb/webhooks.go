@@ -35,7 +35,7 @@ func webhookFields() []Flag {
 	}
 }
 
-func webhookEvents(usage string) Flag {
+func eventsFlag(usage string) Flag {
 	return Flag{Name: "events", Usage: usage, Kind: Words, Choices: webhookTypes()}
 }
 
@@ -90,7 +90,7 @@ func webhooks() Noun {
 				Method: http.MethodPost, Path: webhooksPath, Args: []Arg{{Word: "URL", To: "url", URL: true, Flag: "url", Optional: true}}, Body: AnObject,
 				Flags: concat([]Flag{
 					{Name: "url", Usage: "the `URL`, if it is not given as an argument", In: InVerb},
-					webhookEvents("event types, a `list`; default all four"),
+					eventsFlag("event types, a `list`; default all four"),
 					{Name: "secret", Usage: "signing secret, whsec_…; default a new one"},
 				}, webhookFields()),
 				Adjust: newWebhook, Show: view, Once: onceSecret,
@@ -105,7 +105,7 @@ func webhooks() Noun {
 				Example: "  waybill webhooks update 0198e5c2-… --active=false\n  waybill webhooks update 0198e5c2-… --url https://example.com/v2",
 				Method:  http.MethodPatch, Path: webhooksPath + "/{id}", Args: webhookArg(), Body: AnObject,
 				Flags: concat([]Flag{
-					{Name: "url", Usage: "the new `URL`", Kind: Address, Former: "target"}, webhookEvents("event types, a `list`"),
+					{Name: "url", Usage: "the new `URL`", Kind: Address, Former: "target"}, eventsFlag("event types, a `list`"),
 				}, webhookFields()),
 				Adjust: webhookFiles, Show: view,
 			},

@@ -235,8 +235,8 @@ func (p *Page) Offsets(offset, shown, total int) Paging {
 // typing is how the browser's field for times writes one, which is in UTC.
 const typing = "2006-01-02T15:04:05"
 
-// Instant makes RFC 3339 of what the browser's field for times says.
-func Instant(text string) string {
+// FieldToRFC3339 makes RFC 3339 of what the browser's field for times says.
+func FieldToRFC3339(text string) string {
 	for _, layout := range []string{typing, "2006-01-02T15:04", "2006-01-02 15:04", time.DateOnly} {
 		if t, err := time.Parse(layout, text); err == nil {
 			return t.Format(time.RFC3339)
@@ -250,8 +250,8 @@ func Instant(text string) string {
 func (p *Page) Filters(names ...string) (url.Values, *Form) {
 	query, shown := p.Pick(names...), p.Pick(names...)
 	for _, name := range []string{"since", "until", "startTime", "endTime"} {
-		if t, err := time.Parse(time.RFC3339, Instant(query.Get(name))); err == nil {
-			query.Set(name, Instant(query.Get(name)))
+		if t, err := time.Parse(time.RFC3339, FieldToRFC3339(query.Get(name))); err == nil {
+			query.Set(name, FieldToRFC3339(query.Get(name)))
 			shown.Set(name, t.UTC().Format(typing))
 		}
 	}

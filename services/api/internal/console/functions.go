@@ -172,3 +172,17 @@ func queryOf(pairs ...any) string {
 	}
 	return "?" + query.Encode()
 }
+
+// FormatBytes writes a number of bytes in the largest unit that fits.
+func FormatBytes[N int | uint64 | float64](bytes N) string {
+	n := float64(bytes)
+	for _, unit := range []struct {
+		of   float64
+		name string
+	}{{1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}} {
+		if n >= unit.of {
+			return strconv.FormatFloat(n/unit.of, 'f', 1, 64) + "\u202f" + unit.name
+		}
+	}
+	return strconv.FormatFloat(n, 'f', 0, 64) + "\u202fB"
+}

@@ -110,7 +110,7 @@ func (c *catalog) addResource(t Target, def routefile.MCPDef) error {
 	if i, taken := c.resources.byKey[key]; taken {
 		return fmt.Errorf("the uri %q is that of operation %s, too", def.URI, c.resources.entries[i].target.Definition.ID)
 	}
-	call, violations := t.Definition.Expand(context.Background(), nil)
+	call, violations := t.Definition.CallFromPath(context.Background(), nil)
 	if len(violations) > 0 {
 		return fmt.Errorf("a resource whose route needs parameters needs a uri with the same variables: %s %s",
 			violations[0].Pointer, violations[0].Detail)
@@ -154,7 +154,7 @@ func (c *catalog) resolve(ctx context.Context, uri string, r *route.Request) (*e
 		if !ok || !e.sees(r) {
 			continue
 		}
-		if call, violations := e.target.Definition.Expand(ctx, params); len(violations) == 0 {
+		if call, violations := e.target.Definition.CallFromPath(ctx, params); len(violations) == 0 {
 			return e, call
 		}
 	}

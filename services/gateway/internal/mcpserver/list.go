@@ -99,7 +99,7 @@ func (s *server) list(r *route.Request, q *request, from *shelf) *answer {
 		a.body = append(a.body, `,"nextCursor":`...)
 		a.body = appendText(a.body, base64.RawURLEncoding.EncodeToString([]byte(page[len(page)-1].key)))
 	}
-	return s.close(a, q, s.listTTL, s.scope)
+	return s.endCacheable(a, q, s.listTTL, s.scope)
 }
 
 // after returns where the page begins that the request asks for.
@@ -122,8 +122,8 @@ func (s *shelf) after(q *request) (int, bool) {
 // private is the scope of what depends on the caller. Clients keep it for nobody else.
 const private = "private"
 
-// close ends a result that clients may keep for so many milliseconds, in a scope.
-func (s *server) close(a *answer, q *request, ttl int, scope string) *answer {
+// endCacheable ends a result that clients may keep for so many milliseconds, in a scope.
+func (s *server) endCacheable(a *answer, q *request, ttl int, scope string) *answer {
 	a.body = strconv.AppendInt(append(a.body, `,"ttlMs":`...), int64(ttl), 10)
 	a.body = append(append(append(a.body, `,"cacheScope":"`...), scope...), '"')
 	return s.end(a, q)

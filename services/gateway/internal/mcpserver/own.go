@@ -53,7 +53,7 @@ func (s *server) ownTools(settings settings) ([]*ownTool, error) {
 			`{"type":"object","properties":{"query":{"type":"string","maxLength":200,"description":"What the tool is to do, such as: roll the keys of a consumer."},`+
 				`"toolset":{"type":"string","maxLength":64,"description":"Only tools of this toolset."},`+
 				`"limit":{"type":"integer","minimum":1,"maximum":20,"default":5,"description":"How many tools to describe."}},"additionalProperties":false}`,
-			true, s.find); err != nil {
+			true, s.answerFindTools); err != nil {
 			return nil, err
 		}
 		if err := add(callTools, "Call a tool", "Calls a tool that "+findTools+" has described, with its arguments. It does what a call of the tool itself does. "+
@@ -113,8 +113,8 @@ func (s *server) callNamed(ctx context.Context, r *route.Request, q *request, ar
 	return s.invoke(ctx, r, q, call{from: &s.catalog.tools, name: named, arguments: given, missing: missingTool, indirect: true})
 }
 
-// find answers with the tools that fit a question best, or with the names of all.
-func (s *server) find(_ context.Context, r *route.Request, q *request, arguments jsontext.Value) *answer {
+// answerFindTools answers with the tools that fit a question best, or with the names of all.
+func (s *server) answerFindTools(_ context.Context, r *route.Request, q *request, arguments jsontext.Value) *answer {
 	asked := struct {
 		Query   string  `json:"query"`
 		Toolset string  `json:"toolset"`

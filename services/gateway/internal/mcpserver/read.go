@@ -35,7 +35,7 @@ func (s *server) readResource(ctx context.Context, r *route.Request, q *request)
 	a := result(q, len(uri)+len(body)*3/2)
 	a.body = append(a.body, `{"contents":[`...)
 	a.body = append(appendContent(a.body, uri, shown, readable, body), ']')
-	return s.close(a, q, 0, private)
+	return s.endCacheable(a, q, 0, private)
 }
 
 // fetch asks the route of a resource.

@@ -178,9 +178,9 @@ func (c *Call) set(p *Parameter, value jsonscan.Value) (fault string) {
 	return ""
 }
 
-// Expand makes a call of the path's parameters, as a resource's uri has them: each is read
+// CallFromPath makes a call from the parameters of a path, as a resource's uri has them: each is read
 // as its schema asks. Other parameters have their defaults.
-func (o *Operation) Expand(ctx context.Context, params map[string]string) (*Call, []jsonschema.Violation) {
+func (o *Operation) CallFromPath(ctx context.Context, params map[string]string) (*Call, []jsonschema.Violation) {
 	args := []byte{'{'}
 	var found []jsonschema.Violation
 	known := 0

@@ -221,7 +221,7 @@ func TestExpand(t *testing.T) {
 	t.Parallel()
 	o := operation(t, "3.1.0", "/x/{id}/{on}/{name}/{list}", parameters(
 		`{"name":"id","in":"path","schema":{"type":"integer","minimum":1}},{"name":"on","in":"path","schema":{"type":"boolean"}},{"name":"list","in":"path","schema":{"type":"array","items":{"type":"integer"}}},{"name":"q","in":"query","schema":{"default":"d"}}`), "")
-	got, found := o.Expand(t.Context(), map[string]string{"id": "7", "on": "true", "name": "7", "list": "1,2"})
+	got, found := o.CallFromPath(t.Context(), map[string]string{"id": "7", "on": "true", "name": "7", "list": "1,2"})
 	if len(found) > 0 {
 		t.Fatalf("violations are %v", found)
 	}
@@ -238,7 +238,7 @@ func TestExpand(t *testing.T) {
 		"an unknown one": {map[string]string{"id": "1", "on": "true", "name": "a", "list": "1", "q": "x"}, []jsonschema.Violation{{Detail: "has a parameter that the path does not have"}}},
 		"climbing":       {map[string]string{"id": "1", "on": "true", "name": "..", "list": "1"}, []jsonschema.Violation{{Pointer: "/name", Detail: "must not have a part . or .. : it is a part of the path"}}},
 	} {
-		call, found := o.Expand(t.Context(), tc.params)
+		call, found := o.CallFromPath(t.Context(), tc.params)
 		if diff := cmp.Diff(tc.want, found); diff != "" || call != nil {
 			t.Errorf("%s: violations (-want +got):\n%s", name, diff)
 		}
@@ -266,7 +266,7 @@ func TestExpandedTypes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o := operation(t, "3.1.0", "/x/{p}", parameters(`{"name":"p","in":"path","required":true,`+tc.parameter+`}`), `"i":{"type":"integer"}`)
-			call, found := o.Expand(t.Context(), map[string]string{"p": tc.text})
+			call, found := o.CallFromPath(t.Context(), map[string]string{"p": tc.text})
 			if diff := cmp.Diff(tc.found, found); diff != "" {
 				t.Fatalf("violations (-want +got):\n%s", diff)
 			}

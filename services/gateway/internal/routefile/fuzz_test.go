@@ -94,5 +94,5 @@ func use(t *testing.T, o *routefile.Operation) {
 	}
 	_, _ = o.Arguments(t.Context(), nil)
 	_, _ = o.Arguments(t.Context(), jsontext.Value(`{"id":"1","body":{}}`))
-	_, _ = o.Expand(t.Context(), map[string]string{"id": "1"})
+	_, _ = o.CallFromPath(t.Context(), map[string]string{"id": "1"})
 }

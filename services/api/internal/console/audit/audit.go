@@ -103,7 +103,7 @@ func show(p *console.Page) error {
 		hooks, _ = deliverylog.ReadWebhooks(p)
 	}
 	for _, e := range a.Data {
-		l := line{Entry: e, Verb: words(e.Action)}
+		l := line{Entry: e, Verb: actionLabel(e.Action)}
 		for _, r := range e.Resources {
 			to := link{r.Type, web.Value(r.Metadata).Name, r.ID, pageOf(r)}
 			if r.Type == auditlog.ResourceWebhook {
@@ -121,8 +121,8 @@ func show(p *console.Page) error {
 	return p.Show("audit.html", "Audit", v)
 }
 
-// words writes an action as people say it: "create bucket".
-func words(action string) string { return strings.ReplaceAll(action, "-", " ") }
+// actionLabel writes an action as people say it: "create bucket".
+func actionLabel(action string) string { return strings.ReplaceAll(action, "-", " ") }
 
 // command is the page's list on the command line.
 func command(query url.Values) string {

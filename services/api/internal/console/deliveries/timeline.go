@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/deliverylog"
 	"waybill.dev/services/api/internal/console/words"
 	"waybill.dev/services/api/internal/deliveries"
@@ -97,17 +98,10 @@ func (v *deliveryView) accepted(c explanations.Check) step {
 		parts = append(parts, "from the bus")
 	}
 	if v.Event.Size > 0 {
-		parts = append(parts, size(v.Event.Size))
+		parts = append(parts, console.FormatBytes(v.Event.Size))
 	}
 	s.Text = strings.Join(parts, ", ") + "."
 	return s
-}
-
-func size(n int) string {
-	if n < 1024 {
-		return strconv.Itoa(n) + " bytes"
-	}
-	return strconv.FormatFloat(float64(n)/1024, 'f', 1, 64) + " KiB"
 }
 
 func stepTone[R ~string](result R) string {

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -198,7 +197,7 @@ func (o *Options) look(ctx context.Context, v *systemView) {
 		}
 	}
 	if resident, ok := m.value("process_resident_memory_bytes"); ok {
-		v.Memory = size(resident)
+		v.Memory = console.FormatBytes(resident)
 	}
 	v.Connections, _ = m.value("waybill_connections", "server", "HTTP")
 }
@@ -226,7 +225,7 @@ func (o *Options) streams(ctx context.Context) []stream {
 			s.Problem = true
 			continue
 		}
-		s.Messages, s.Size, s.Oldest = state.Messages, size(float64(state.Bytes)), state.FirstTime
+		s.Messages, s.Size, s.Oldest = state.Messages, console.FormatBytes(state.Bytes), state.FirstTime
 		if s.Consumer == "" {
 			continue
 		}
@@ -235,17 +234,4 @@ func (o *Options) streams(ctx context.Context) []stream {
 		}
 	}
 	return list
-}
-
-// size writes a number of bytes in the largest unit that fits.
-func size(n float64) string {
-	for _, unit := range []struct {
-		of   float64
-		name string
-	}{{1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}} {
-		if n >= unit.of {
-			return strconv.FormatFloat(n/unit.of, 'f', 1, 64) + "\u202f" + unit.name
-		}
-	}
-	return strconv.FormatFloat(n, 'f', 0, 64) + "\u202fB"
 }

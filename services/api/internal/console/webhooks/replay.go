@@ -76,7 +76,7 @@ func showReplay(p *console.Page) error {
 
 // chosen is the time that a form says, as the API wants it.
 func chosen(form url.Values, now time.Time) *span {
-	s := span{Since: console.Instant(form.Get("since")), Until: console.Instant(form.Get("until")), Status: form.Get("status")}
+	s := span{Since: console.FieldToRFC3339(form.Get("since")), Until: console.FieldToRFC3339(form.Get("until")), Status: form.Get("status")}
 	stamp := func(t time.Time) string { return t.UTC().Truncate(time.Second).Format(time.RFC3339) }
 	if d, err := time.ParseDuration(form.Get("range")); err == nil {
 		s.Since, s.Until = stamp(now.Add(-d)), ""

@@ -18,24 +18,24 @@ const (
 	fewestRows  = 10
 )
 
-// pace finds out how many rows a statement may touch.
-type pace struct {
+// batchSizer finds out how many rows a statement may touch.
+type batchSizer struct {
 	rows   int
 	turned bool // others wait meanwhile: on SQLite
 }
 
-func (s *Store) pace() pace {
+func (s *Store) batchSizer() batchSizer {
 	if s.SQLite() {
 		return turns()
 	}
-	return pace{rows: BatchRows}
+	return batchSizer{rows: BatchRows}
 }
 
-func turns() pace { return pace{rows: firstRows, turned: true} }
+func turns() batchSizer { return batchSizer{rows: firstRows, turned: true} }
 
 // next sets the rows of the next statement by what the last one took, and leaves the writer to others for as
 // long.
-func (p *pace) next(ctx context.Context, took time.Duration) error {
+func (p *batchSizer) next(ctx context.Context, took time.Duration) error {
 	if !p.turned {
 		return nil
 	}
@@ -57,7 +57,7 @@ func (p *pace) next(ctx context.Context, took time.Duration) error {
 // how many it has touched in all. On SQLite, the number is such that f keeps the writer for about longestTurn.
 func (s *Store) Batches(ctx context.Context, f func(tx *gorm.DB, rows int) *gorm.DB) (int, error) {
 	total := 0
-	for p := s.pace(); ; {
+	for p := s.batchSizer(); ; {
 		var touched int
 		var took time.Duration
 		err := s.Again(ctx, func() error {
