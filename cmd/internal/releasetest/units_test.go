@@ -84,7 +84,7 @@ func TestSettings(t *testing.T) {
 	for name, of := range roles {
 		for _, match := range line.FindAllStringSubmatch(read(t, "release/etc/"+of.file), -1) {
 			at := slices.IndexFunc(settings.Specs(), func(s settings.Spec) bool { return s.Name == match[1] })
-			if at < 0 || !settings.Specs()[at].In(of.role) {
+			if at < 0 || !settings.Specs()[at].UsedBy(of.role) {
 				t.Errorf("%s: %s does not use %s", of.file, name, match[1])
 			}
 		}
