@@ -73,9 +73,10 @@ install: build ## install the four programs into GOBIN, or into PREFIX/bin when 
 # not follow each of its reads and writes, which was another sixth of the time of tests that store
 # something. Its driver and everything else is followed. The detector would also let each of more than a
 # hundred test programs sleep for a second at its end; tests end what they start, so 10 ms do.
+# Vet is one of the linters: once more beside the tests took it another minute.
 # The tag has the tests' stores record what statements they run (shared/store/record.go), where they are told to.
 RECORDING = GOFLAGS='$(GOFLAGS) -tags=$(TAGS),statements'
-RACE = $(RECORDING) CGO_ENABLED=1 GORACE=atexit_sleep_ms=10 go test -race -gcflags='modernc.org/...=-d=checkptr=0' -gcflags='modernc.org/sqlite/lib=-race=false -d=checkptr=0'
+RACE = $(RECORDING) CGO_ENABLED=1 GORACE=atexit_sleep_ms=10 go test -race -vet=off -gcflags='modernc.org/...=-d=checkptr=0' -gcflags='modernc.org/sqlite/lib=-race=false -d=checkptr=0'
 # What reading hostile JSON costs is measured as it is shipped. With the race detector, which finds
 # nothing in one goroutine, it takes ten times as long, and the bounds must be as much wider.
 MEASURED = ^TestAttacks$$
