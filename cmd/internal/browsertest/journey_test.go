@@ -206,3 +206,32 @@ func TestMakeAndRevokeAKeyByKeyboard(t *testing.T) {
 	other.press("w")
 	other.at("Sign in")
 }
+
+// By the keyboard alone: find what can be done to a webhook by its address, and a guide.
+func TestFindByKeyboard(t *testing.T) {
+	t.Parallel()
+	b := newTab(t)
+	hook := b.register(b.sink.Endpoint("find-me").URL, "shipment.created")
+	b.signIn(b.stack.Key)
+	const first = `(document.querySelector(".palette li")?.innerText || "")`
+	b.press("k", chromedp.ModifierCtrl)
+	b.await(`document.activeElement.getAttribute("role") === "combobox"`)
+	b.press("rotate secret find-me")
+	b.await(first + `.startsWith("Rotate the secret of ")`)
+	b.press(kb.Enter)
+	b.await(`location.pathname === "/console/webhooks/` + hook.ID + `/secret"`)
+	b.shows("Rotate")
+
+	b.enter("Find") // in the bar
+	b.await(`document.activeElement.getAttribute("role") === "combobox"`)
+	b.press(hook.ID)
+	b.await(first + `.includes("find-me")`)
+	b.press(kb.Enter)
+	b.await(`location.pathname === "/console/webhooks/` + hook.ID + `"`)
+
+	b.press("k", chromedp.ModifierCtrl)
+	b.press("order per shipment")
+	b.await(first + `.includes("Order per shipment")`)
+	b.press(kb.Enter)
+	b.await(`location.pathname.startsWith("/docs/")`)
+}

@@ -68,6 +68,9 @@
 // p.API.SendFile. An answer without JSON, as a secret's, is read into a *[]byte; headers of an answer are in
 // p.API.Last().Header.
 //
+// Module.Find returns what a search leads to: the things of the package that the session sees, and acts on them that
+// it may do.
+//
 // # Templates
 //
 // A file is the content of <main>; files whose names begin with _ are parts of all files beside

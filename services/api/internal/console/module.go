@@ -14,6 +14,8 @@ type Module struct {
 	Templates fs.FS
 	Routes    []Route
 	Nav       []NavEntry
+	// Find returns what a search may lead to of what the session may see and do; nil: nothing.
+	Find func(*Page) []Hit
 }
 
 // Route is one page, or one act.
@@ -42,25 +44,29 @@ type NavEntry struct {
 	Operator bool
 }
 
-// Places in the navigation. Each hundred is a group of its own.
+// Places in the navigation. Each hundred is a group of its own, see groupNames.
 const (
 	OrderHome         = 10
 	OrderProblems     = 20
-	OrderEvents       = 30
-	OrderDeliveries   = 40
-	OrderWebhooks     = 50
-	OrderCatalogue    = 60
-	OrderDeployments  = 110
-	OrderEnvironments = 120
-	OrderRoutes       = 130
-	OrderAccess       = 210
-	OrderMCP          = 220
-	OrderAudit        = 230
-	OrderSystem       = 240
-	OrderSettings     = 250
+	OrderEvents       = 110
+	OrderDeliveries   = 120
+	OrderWebhooks     = 130
+	OrderCatalogue    = 140
+	OrderDeployments  = 210
+	OrderEnvironments = 220
+	OrderAccess       = 310
+	OrderMCP          = 320
+	OrderAudit        = 330
+	OrderSettings     = 340
+	OrderRoutes       = 410
+	OrderSystem       = 420
 
 	groupOf = 100
 )
+
+func groupNames() []string {
+	return []string{"Overview", "Delivery", "Gateway", "Account", "Installation"}
+}
 
 func sortNav(nav []NavEntry) {
 	slices.SortStableFunc(nav, func(a, b NavEntry) int { return a.Order - b.Order })

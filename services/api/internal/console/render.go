@@ -125,7 +125,7 @@ type frame struct {
 	Title     string
 	Signed    bool
 	Live      bool // whether the session may follow what happens
-	Nav       [][]navLine
+	Nav       []navGroup
 	Account   string
 	Who       string
 	Theme     string
@@ -134,6 +134,12 @@ type frame struct {
 	RequestID string
 	Samples   []sample
 	Data      any
+}
+
+// navGroup is a group of the navigation under its name.
+type navGroup struct {
+	Name  string
+	Lines []navLine
 }
 
 type navLine struct {
@@ -190,7 +196,7 @@ func (p *Page) Operates() bool {
 
 // nav returns the navigation in its groups, without what the session may not go to. The line with the longest path that the page is
 // below is the current one.
-func (p *Page) nav() [][]navLine {
+func (p *Page) nav() []navGroup {
 	current := -1
 	for i, entry := range p.console.nav {
 		path := p.Request.URL.Path
@@ -201,16 +207,17 @@ func (p *Page) nav() [][]navLine {
 			current = i
 		}
 	}
-	var groups [][]navLine
+	var groups []navGroup
 	for i, entry := range p.console.nav {
-		if i == 0 || entry.Order/groupOf != p.console.nav[i-1].Order/groupOf {
-			groups = append(groups, nil)
-		}
 		if entry.Operator && !p.Operates() {
 			continue
 		}
-		last := len(groups) - 1
-		groups[last] = append(groups[last], navLine{entry, i == current})
+		name := groupNames()[entry.Order/groupOf]
+		if len(groups) == 0 || groups[len(groups)-1].Name != name {
+			groups = append(groups, navGroup{Name: name})
+		}
+		last := &groups[len(groups)-1]
+		last.Lines = append(last.Lines, navLine{entry, i == current})
 	}
 	return groups
 }

@@ -33,7 +33,8 @@ func Module() console.Module {
 	show, act := console.Shown, console.Acted
 	return console.Module{
 		Name: "access", Templates: files,
-		Nav: []console.NavEntry{{Label: "Access", Path: root, Icon: "access", Order: console.OrderAccess, Key: "a"}},
+		Find: find,
+		Nav:  []console.NavEntry{{Label: "Access", Path: root, Icon: "access", Order: console.OrderAccess, Key: "a"}},
 		Routes: []console.Route{
 			show(root, listBuckets),
 			show(newBucketPath, newBucket), act(newBucketPath, createBucket),

@@ -1,4 +1,4 @@
-// Keys: Ctrl/Cmd-K palette, / search, g and a letter goes there, j k rows, Enter opens, x chooses,
+// Keys: Ctrl/Cmd-K finds, / search, g and a letter goes there, j k rows, Enter opens, x chooses,
 // r does the row's act, . the page's, l live or paused, ? help. Off in fields, and switched off by
 // the setting (WCAG 2.1.4).
 const off = () => localStorage.getItem("waybill-keys") === "0";
@@ -60,53 +60,83 @@ function dialog(name, label) {
   return box;
 }
 
-// What is typed is looked for among the places; an id or a shipment goes to where it is looked up.
-function found(text) {
-  const list = places().map((link) => [link.textContent.trim(), link.href, link.dataset.key ? `g ${link.dataset.key}` : ""])
-    .filter(([label]) => label.toLowerCase().includes(text.toLowerCase()));
-  if (text.length > 5) list.unshift([`Find ${text}`, `/console/find?q=${encodeURIComponent(text)}`, "Enter"]);
-  return list;
+const icon = (within) => within?.querySelector("svg")?.cloneNode(true);
+
+// Of what the server finds, and of what the documentation has.
+async function ask(path, text, most, read) {
+  try {
+    const answer = await fetch(path + encodeURIComponent(text), { headers: { Accept: "text/html" } });
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    if (answer.redirected) return [{ label: page.querySelector("main h1")?.textContent.trim().replace(/\s+/g, " ") || page.title, href: answer.url, sign: icon(document.querySelector("[data-find]")) }];
+    return [...page.querySelectorAll(".results a")].slice(0, most).map((link) => ({ label: link.querySelector("b").textContent, href: new URL(link.getAttribute("href"), location.href).href, ...read(link) }));
+  } catch {
+    return []; // the line that finds is still there
+  }
 }
 
+const guide = (link) => ({ hint: link.querySelector(".quiet").textContent, sign: icon(document.querySelector('.menu-panel a[href="/docs"]')) });
+const hit = (link) => ({ hint: link.querySelector("span")?.textContent, sign: icon(link) });
+
 function palette() {
-  const box = dialog("palette", "Go to");
+  const box = dialog("palette", "Find");
   const input = document.createElement("input");
   input.setAttribute("role", "combobox");
   input.setAttribute("aria-controls", "palette-list");
   input.setAttribute("aria-expanded", "true");
-  input.setAttribute("aria-label", "Go to a page, or paste an id");
-  input.placeholder = "Go to a page, or paste an id";
+  input.setAttribute("aria-label", "Find a page, a thing or an act");
+  input.placeholder = "A page, a webhook, an id, or what to do";
   const list = document.createElement("ul");
   list.id = "palette-list";
   list.setAttribute("role", "listbox");
-  list.setAttribute("aria-label", "Pages");
+  list.setAttribute("aria-label", "What is found");
   box.append(input, list);
-  let at = 0, hits = [];
-  const go = () => { if (hits[at]) { box.close(); dispatchEvent(new CustomEvent("wb:visit", { detail: hits[at][1] })); } };
+  let at = 0, hits = [], answered = [], moved = false, typing;
+  const go = () => { if (hits[at]) { box.close(); dispatchEvent(new CustomEvent("wb:visit", { detail: hits[at].href })); } };
   const draw = () => {
-    hits = found(input.value.trim());
-    at = Math.min(at, Math.max(0, hits.length - 1));
-    list.replaceChildren(...hits.map(([label, , key], i) => {
+    const text = input.value.trim(), was = moved && hits[at]?.href;
+    hits = places().map((link) => ({ label: link.textContent.trim(), href: link.href, hint: link.dataset.key ? `g ${link.dataset.key}` : "", sign: icon(link) }))
+      .filter(({ label }) => label.toLowerCase().includes(text.toLowerCase())).concat(answered);
+    if (text) hits.push({ label: `Find “${text}”`, href: `/console/find?q=${encodeURIComponent(text)}`, sign: icon(document.querySelector("[data-find]")) });
+    at = Math.max(0, hits.findIndex(({ href }) => href === was));
+    show();
+  };
+  const show = () => {
+    list.replaceChildren(...hits.map(({ label, hint, sign }, i) => {
       const item = document.createElement("li");
       item.id = `palette-${i}`;
       item.setAttribute("role", "option");
       item.setAttribute("aria-selected", String(i === at));
-      const name = document.createElement("span"), hint = document.createElement("span");
+      const name = document.createElement("span"), more = document.createElement("span");
       name.textContent = label;
-      hint.textContent = key;
-      hint.className = "quiet";
-      item.append(name, hint);
+      more.textContent = hint || "";
+      more.className = "quiet";
+      item.append(...(sign ? [sign] : []), name, more);
       item.addEventListener("click", () => { at = i; go(); });
       return item;
     }));
     input.setAttribute("aria-activedescendant", hits.length ? `palette-${at}` : "");
+    list.children[at]?.scrollIntoView({ block: "nearest" });
   };
-  input.addEventListener("input", () => { at = 0; draw(); });
+  const find = async () => {
+    const text = input.value.trim();
+    const found = await Promise.all([ask("/console/find?q=", text, 12, hit), ask("/docs/search?q=", text, 4, guide)]);
+    if (text !== input.value.trim()) return;
+    answered = found.flat();
+    draw();
+  };
+  input.addEventListener("input", () => {
+    moved = false;
+    answered = [];
+    draw();
+    clearTimeout(typing);
+    if (input.value.trim().length > 1) typing = setTimeout(find, 150);
+  });
   input.addEventListener("keydown", (event) => {
     if (event.key === "ArrowDown" || event.key === "ArrowUp") {
       event.preventDefault();
+      moved = true;
       at = (at + (event.key === "ArrowDown" ? 1 : -1) + hits.length) % Math.max(1, hits.length);
-      draw();
+      show();
     } else if (event.key === "Enter") { event.preventDefault(); go(); }
   });
   draw();
@@ -114,11 +144,17 @@ function palette() {
   input.focus();
 }
 
+document.addEventListener("click", (event) => {
+  if (event.button || event.metaKey || event.ctrlKey || event.shiftKey || !event.target.closest?.("[data-find]")) return;
+  event.preventDefault();
+  palette();
+}, true);
+
 function help() {
   const box = dialog("help", "Keys");
   const list = document.createElement("dl");
   list.className = "facts";
-  const lines = [["Ctrl K", "palette"], ["/", "search"], ["g, then a letter", places().filter((l) => l.dataset.key).map((l) => `${l.dataset.key} ${l.textContent.trim()}`).join(", ")],
+  const lines = [["Ctrl K", "find"], ["/", "search"], ["g, then a letter", places().filter((l) => l.dataset.key).map((l) => `${l.dataset.key} ${l.textContent.trim()}`).join(", ")],
     ["j k", "next and previous row"], ["Enter", "open"], ["x", "choose"], ["r", "the row's act"], [".", "the page's acts"], ["l", "live or paused"], ["?", "this help"]];
   for (const [key, text] of lines) {
     const line = document.createElement("div"), name = document.createElement("dt"), value = document.createElement("dd");

@@ -38,7 +38,8 @@ func Module() console.Module {
 	show, act := console.Shown, console.Acted
 	return console.Module{
 		Name: "deployments", Templates: files,
-		Nav: []console.NavEntry{{Label: "Deployments", Path: listPath, Icon: "deployments", Order: console.OrderDeployments, Key: "o"}},
+		Find: find,
+		Nav:  []console.NavEntry{{Label: "Deployments", Path: listPath, Icon: "deployments", Order: console.OrderDeployments, Key: "o"}},
 		Routes: []console.Route{
 			show(listPath, list),
 			show(newPath, compose), act(newPath, upload),

@@ -42,7 +42,8 @@ func Module() console.Module {
 			{Method: http.MethodGet, Path: publishPath, Static: true, Handle: compose},
 			{Method: http.MethodPost, Path: publishPath, Handle: publish},
 		},
-		Nav: []console.NavEntry{{Label: "Events", Path: listPath, Icon: "events", Order: console.OrderEvents, Key: "e"}},
+		Find: acts,
+		Nav:  []console.NavEntry{{Label: "Events", Path: listPath, Icon: "events", Order: console.OrderEvents, Key: "e"}},
 	}
 }
 
@@ -200,4 +201,12 @@ func cli(query url.Values) string {
 		}
 	}
 	return command.String()
+}
+
+// acts are what a search leads to here.
+func acts(p *console.Page) []console.Hit {
+	if !p.May(domain.ScopeEventsWrite) {
+		return nil
+	}
+	return []console.Hit{{Label: "Publish an event", Path: publishPath, Icon: "plus", Act: true}}
 }

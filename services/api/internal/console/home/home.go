@@ -271,7 +271,14 @@ func send(p *console.Page) error {
 	return p.Done("The sample is accepted.", "/console")
 }
 
-// find leads to what an id is of: an event, a delivery, a webhook, or else a shipment.
+type findView struct {
+	Text string
+	Hits []console.Hit
+	More bool // there are others
+}
+
+// find leads to what an id is of: an event, a delivery, a webhook, or else a shipment. For any other text it lists what
+// has its words.
 func find(p *console.Page) error {
 	text := strings.TrimSpace(p.Query("q"))
 	for _, kind := range []struct{ list, page string }{
@@ -287,5 +294,7 @@ func find(p *console.Page) error {
 			return p.Redirect(console.Path("console", "shipments", text))
 		}
 	}
-	return p.Show("find.html", "Find", text)
+	v := findView{Text: text}
+	v.Hits, v.More = p.Find(text)
+	return p.Show("find.html", "Find", v)
 }

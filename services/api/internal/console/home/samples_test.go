@@ -41,5 +41,5 @@ func samples() map[string][]any {
 	half := first
 	half.HasWebhook, half.HasEvent, half.NoFigures, half.NoFailed = true, true, missing, &console.Problem{Status: http.StatusForbidden, Scope: "events:read"}
 	known := view{HasWebhook: true, Quiet: 2}
-	return map[string][]any{"home.html": {view{}, known, first, half, full}, "find.html": {"", "<script>"}}
+	return map[string][]any{"home.html": {view{}, known, first, half, full}, "find.html": {findView{}, findView{Text: "<script>"}, findView{Text: "x", Hits: []console.Hit{{Label: "<script>\u202e", More: "<b>", Path: "/console/x", Icon: "webhooks"}}, More: true}}}
 }

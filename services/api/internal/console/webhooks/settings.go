@@ -200,6 +200,25 @@ func pause(p *console.Page) error {
 	return setActive(p, false, "The webhook is paused. Its events are held until it is active again.")
 }
 
+func askPause(p *console.Page) error {
+	h, err := read(p, "health")
+	if err != nil {
+		return err
+	}
+	return p.ShowConfirm(console.Confirm{
+		Title: "Pause this webhook?", Effect: "Its events are held until it is active again.", Facts: h.facts(),
+		Verb: "Pause the webhook", Action: at(h.Webhook.ID, "pause"), Back: at(h.Webhook.ID),
+	})
+}
+
+// facts say which webhook it is, where something is asked before it is done.
+func (h *head) facts() []console.Fact {
+	w := &h.Webhook
+	return []console.Fact{
+		{Name: "Address", Value: web.Value(w.URL)}, {Name: "Webhook", Value: string(w.ID)}, {Name: "Types", Value: strings.Join(names[domain.EventType, string](w.Events), ", ")},
+	}
+}
+
 func setActive(p *console.Page, active bool, done string) error {
 	id := p.Param("webhookId")
 	if err := p.API.Send(http.MethodPatch, console.Path("v1", "webhooks", id), map[string]bool{"active": active}, nil); err != nil {
@@ -217,10 +236,8 @@ func askDelete(p *console.Page) error {
 	return p.ShowConfirm(console.Confirm{
 		Title:  "Delete this webhook?",
 		Effect: "No callback is sent to it any more. What is not delivered yet fails, and can't be sent again. Its delivery log stays.",
-		Facts: []console.Fact{
-			{Name: "Address", Value: web.Value(h.Webhook.URL)}, {Name: "Webhook", Value: string(id)}, {Name: "Types", Value: strings.Join(names[domain.EventType, string](h.Webhook.Events), ", ")},
-		},
-		Verb: "Delete the webhook", Danger: true, Action: at(id, "delete"), Back: at(id, "settings"),
+		Facts:  h.facts(),
+		Verb:   "Delete the webhook", Danger: true, Action: at(id, "delete"), Back: at(id, "settings"),
 	})
 }
 

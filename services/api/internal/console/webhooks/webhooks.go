@@ -44,6 +44,7 @@ func Module() console.Module {
 			{Method: http.MethodGet, Path: one + "/{tab}", Handle: showTab},
 			{Method: http.MethodPost, Path: one + "/settings", Handle: save},
 			{Method: http.MethodPost, Path: one + "/activate", Handle: activate},
+			{Method: http.MethodGet, Path: one + "/pause", Handle: askPause},
 			{Method: http.MethodPost, Path: one + "/pause", Handle: pause},
 			{Method: http.MethodGet, Path: one + "/delete", Handle: askDelete},
 			{Method: http.MethodPost, Path: one + "/delete", Handle: remove},
@@ -57,7 +58,8 @@ func Module() console.Module {
 			{Method: http.MethodGet, Path: one + "/replay", Handle: showReplay},
 			{Method: http.MethodPost, Path: one + "/replay", Handle: replay},
 		},
-		Nav: []console.NavEntry{{Label: "Webhooks", Path: root, Icon: "webhooks", Order: console.OrderWebhooks, Key: "w"}},
+		Find: find,
+		Nav:  []console.NavEntry{{Label: "Webhooks", Path: root, Icon: "webhooks", Order: console.OrderWebhooks, Key: "w"}},
 	}
 }
 
