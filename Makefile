@@ -86,17 +86,18 @@ READERS = ^(TestConsoleSigningKeys|TestGuide|TestOperationsAreTools|TestPage)$$
 # The folder for recorded statements; none: nothing is recorded, and results may be cached.
 STATEMENTS ?=
 TEST = RECORD_STATEMENTS='$(abspath $(STATEMENTS))' $(RACE) -skip '$(MEASURED)' -parallel 6 -timeout 20m
-# The packages of every module but cmd.
-LIBRARIES = $$(go list -m -f '{{if ne .Path "waybill.dev/cmd"}}{{.Dir}}/...{{end}}')
+# The packages of cmd and of cmd/lab, and those of every other module.
+PROGRAMS = ./cmd/... ./cmd/lab/...
+LIBRARIES = $$(go list -m -f '{{.Dir}}/...' | grep -v '^$(CURDIR)/cmd/')
 
 .PHONY: test
 # Six tests of a package at a time, not one for each processor: most of them wait for a database, a bus
 # or a deadline.
-# The tests of cmd build binaries and read docs and deploy: they are never cached. All other modules are
+# The tests of cmd and of cmd/lab build binaries and read docs and deploy: they are never cached. All other modules are
 # tested in one go: a module's last tests often wait, and those of another one use the time.
 test: need-test ## run all tests with the race detector, on SQLite and on a temporary Postgres
 	@failed=""; \
-	printf '\n== cmd\n'; $(TEST) -count=1 $(ARGS) $$(go list ./cmd/... | grep -v '/growthtest$$') || failed=1; \
+	printf '\n== cmd\n'; $(TEST) -count=1 $(ARGS) $$(go list $(PROGRAMS) | grep -v '/growthtest$$') || failed=1; \
 	printf '\n== services and shared\n'; $(TEST) $(ARGS) $(LIBRARIES) || failed=1; \
 	[ -z "$$failed" ]
 	@cd services/api && $(RACE) -count=1 -run '$(READERS)' $(ARGS) . ./internal/selfapi ./internal/spec
@@ -116,15 +117,15 @@ plans: need-test ## check what the databases would read for each statement if th
 	@folder='$(abspath $(STATEMENTS))'; \
 	if [ -z "$$folder" ]; then \
 	  folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT; \
-	  RECORD_STATEMENTS=$$folder $(RECORDING) go test -count=1 -skip '$(MEASURED)' -parallel 6 -timeout 20m $(ARGS) ./cmd/... $(LIBRARIES); \
+	  RECORD_STATEMENTS=$$folder $(RECORDING) go test -count=1 -skip '$(MEASURED)' -parallel 6 -timeout 20m $(ARGS) $(PROGRAMS) $(LIBRARIES); \
 	fi; \
-	go run ./cmd/plans -statements "$$folder"
+	go run ./cmd/lab/plans -statements "$$folder"
 
 # A million rows are made, which takes SQLite three times as long with the race detector. Counts need none.
 
 .PHONY: growth
-growth: need-test ## compare the work of the database with 10,000 and with 1,000,000 rows (cmd/internal/growthtest)
-	@go test -count=1 -timeout 20m ./cmd/internal/growthtest $(ARGS)
+growth: need-test ## compare the work of the database with 10,000 and with 1,000,000 rows (cmd/lab/internal/growthtest)
+	@go test -count=1 -timeout 20m ./cmd/lab/internal/growthtest $(ARGS)
 
 COUNT ?= 5
 .PHONY: race
@@ -164,17 +165,17 @@ fuzz: need-go ## run each fuzz target for FUZZTIME (30s) with FUZZMEM MiB (512) 
 
 .PHONY: bench
 bench: need-test ## measure the real processes in both forms: rates, latency, CPU, memory (docs/performance.md)
-	@go run ./cmd/bench $(ARGS)
+	@go run ./cmd/lab/bench $(ARGS)
 
-BUDGET = cmd/bench/budget.json
+BUDGET = cmd/lab/bench/budget.json
 .PHONY: cost
 cost: need-test ## compare what a delivery costs, in POSTs of a bare loop, with the committed budget
-	@go run ./cmd/bench -cost $(BUDGET) $(ARGS)
+	@go run ./cmd/lab/bench -cost $(BUDGET) $(ARGS)
 
 .PHONY: budget
 budget: need-test ## put what a delivery costs now into the budget (ARGS='-reason "why it costs more, or less"')
 	@$(if $(findstring -reason,$(ARGS)),,echo "say why: make budget ARGS='-reason \"…\"'" >&2; exit 2)
-	@go run ./cmd/bench -cost $(BUDGET) $(ARGS)
+	@go run ./cmd/lab/bench -cost $(BUDGET) $(ARGS)
 
 .PHONY: figures
 figures: need-go ## list the measured figures in the docs that are older than the code that they measure
@@ -189,7 +190,7 @@ microbench: need-test ## run the benchmarks of single functions
 
 .PHONY: chaos
 chaos: need-test ## kill processes, lose the bus and cut the power under load, and count lost events
-	@go run ./cmd/chaos $(ARGS)
+	@go run ./cmd/lab/chaos $(ARGS)
 
 .PHONY: upgrade-test
 upgrade-test: need-test ## upgrade from PREVIOUS (a tag or a commit) to this version and back under load, and count what failed
@@ -198,7 +199,7 @@ upgrade-test: need-test ## upgrade from PREVIOUS (a tag or a commit) to this ver
 	git worktree add --quiet --detach "$$dir/source" "$(PREVIOUS)" && mkdir "$$dir/bin" && \
 	for program in waybill waybill-api waybill-dispatcher waybill-gateway; do \
 		(cd "$$dir/source" && go build -ldflags='-s -w' -o "$$dir/bin/$$program" "./cmd/$${program#waybill-}") || exit 1; \
-	done && go run ./cmd/chaos -only upgrade -previous "$$dir/bin" $(ARGS)
+	done && go run ./cmd/lab/chaos -only upgrade -previous "$$dir/bin" $(ARGS)
 
 RELOADS ?= 10000
 .PHONY: reloads
@@ -207,36 +208,36 @@ reloads: need-go ## change the route files RELOADS times (10000) under load, and
 
 .PHONY: mcp-conformance
 mcp-conformance: need-go ## run the official MCP conformance suite and independent clients against gateways
-	@cmd/mcptest/install.sh $(CURDIR)/$(TOOLS)/mcp
-	@go run ./cmd/mcptest conformance -tools $(TOOLS)/mcp $(ARGS)
+	@cmd/lab/mcptest/install.sh $(CURDIR)/$(TOOLS)/mcp
+	@go run ./cmd/lab/mcptest conformance -tools $(TOOLS)/mcp $(ARGS)
 	@cd cmd && go test -count=1 -run TestClientsSignIn ./internal/apipart -mcp-tools '$(CURDIR)/$(TOOLS)/mcp'
 
 .PHONY: clients
 clients: need-go ## make typed clients from the API document, and call Waybill with them (needs npm)
-	@cmd/internal/clienttest/install.sh $(CURDIR)/$(TOOLS)/clients
-	@cd cmd && go test -count=1 -timeout 10m ./internal/clienttest -tools '$(CURDIR)/$(TOOLS)/clients' $(ARGS)
+	@cmd/lab/internal/clienttest/install.sh $(CURDIR)/$(TOOLS)/clients
+	@cd cmd/lab && go test -count=1 -timeout 10m ./internal/clienttest -tools '$(CURDIR)/$(TOOLS)/clients' $(ARGS)
 
 # One browser and one Waybill for all tests; the limit is on what they do at the same time.
-BROWSER_TEST = cd cmd && go test -count=1 -timeout 15m -parallel 3 ./internal/browsertest -chromium "$$(command -v chromium)" -axe '$(CURDIR)/$(TOOLS)/browser/node_modules/axe-core/axe.min.js'
+BROWSER_TEST = cd cmd/lab && go test -count=1 -timeout 15m -parallel 3 ./internal/browsertest -chromium "$$(command -v chromium)" -axe '$(CURDIR)/$(TOOLS)/browser/node_modules/axe-core/axe.min.js'
 .PHONY: browser
 browser: need-go ## try the console in a real Chromium: by keyboard, live, axe-core, hostile data, without JavaScript
-	@cmd/internal/browsertest/install.sh $(CURDIR)/$(TOOLS)/browser
+	@cmd/lab/internal/browsertest/install.sh $(CURDIR)/$(TOOLS)/browser
 	@$(BROWSER_TEST) $(ARGS)
 
 .PHONY: screenshots
 screenshots: need-go ## make the pictures of the console in docs/pictures from sample data
-	@cmd/internal/browsertest/install.sh $(CURDIR)/$(TOOLS)/browser
+	@cmd/lab/internal/browsertest/install.sh $(CURDIR)/$(TOOLS)/browser
 	@$(BROWSER_TEST) -run '^TestPictures$$' -pictures '$(CURDIR)/docs/pictures' $(ARGS)
 
 .PHONY: bench-mcp
 bench-mcp: need-go ## measure how many requests a second the MCP server answers on one processor, beside the bare SDK
-	@go build -o $(BIN)/mcptest ./cmd/mcptest
+	@go build -o $(BIN)/mcptest ./cmd/lab/mcptest
 	@$(BIN)/mcptest bench $(ARGS)
 
 .PHONY: bench-quick
 bench-quick: need-test ## run each benchmark once, and each scenario of make bench for a moment, to see that they still work
 	@go test -run '^$$' -bench . -benchtime 1x $$($(BENCHMARKED))
-	@go run ./cmd/bench -quick $(ARGS)
+	@go run ./cmd/lab/bench -quick $(ARGS)
 
 ## Release
 

@@ -20,7 +20,7 @@ import (
 
 // The tests' programs are built with the tag statements. Each writes the text of every statement
 // that the product runs, and none of its values, to a file of its own in the folder that
-// RECORD_STATEMENTS names: cmd/plans plans them. Statements of tests and migrations are left out.
+// RECORD_STATEMENTS names: cmd/lab/plans plans them. Statements of tests and migrations are left out.
 
 // statements are those that this process has written down.
 //
