@@ -3,15 +3,19 @@
 package alerts
 
 import (
+	"cmp"
 	"embed"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/deliverylog"
 	"waybill.dev/services/api/internal/deliveries"
+	"waybill.dev/services/api/internal/receivers"
 	"waybill.dev/services/api/internal/web"
+	"waybill.dev/services/api/internal/webhooks"
 	"waybill.dev/shared/domain"
 )
 
@@ -75,6 +79,7 @@ type told struct {
 
 type view struct {
 	Rows      []row
+	Untold    []row // what would have been told if anybody were registered
 	Paging    console.Paging
 	Later     bool // not the first page
 	Type      string
@@ -101,6 +106,9 @@ func list(p *console.Page) error {
 			v.Receivers = append(v.Receivers, hook)
 		}
 	}
+	if v.Known && len(v.Receivers) == 0 {
+		v.Untold = untold(p, hooks, domain.EventType(kind))
+	}
 	recovered := map[string]string{} // by webhook, as the newest come first
 	for _, of := range page.Data {
 		var a alert
@@ -115,6 +123,53 @@ func list(p *console.Page) error {
 		p.CLI("events list --type " + kind)
 	}
 	return p.Show("list.html", "Alerts", v)
+}
+
+// untold returns the alerts that the present state of webhooks and the newest deliveries that were given up would have
+// made, the newest first. kind is the only type that is wanted; empty: all are.
+func untold(p *console.Page, hooks deliverylog.Webhooks, kind domain.EventType) []row {
+	var list []row
+	add := func(t domain.EventType, of domain.WebhookID, at *string, fill func(*alert)) {
+		if at == nil || kind != "" && kind != t {
+			return
+		}
+		a := alert{Type: t, Time: *at}
+		a.Data.WebhookID, a.Data.Host = string(of), hooks.Of(of).Name()
+		fill(&a)
+		list = append(list, newRow(a, hooks, nil))
+	}
+	var troubled []webhooks.Webhook
+	// What can't be read would have been told, too; the page says nothing of it.
+	_ = p.API.Try("/v1/webhooks", url.Values{"include": {"health"}, "troubled": {"true"}, "limit": {strconv.Itoa(perPage)}}, &troubled)
+	for i := range troubled {
+		w := &troubled[i]
+		h := w.Health
+		fails := func(a *alert) {
+			a.Data.FailuresInARow = h.Circuit.FailuresInRow
+			if h.Problem != nil {
+				a.Data.Since, a.Data.Class = web.Value(h.Problem.Since), h.Problem.Cause
+			}
+		}
+		switch {
+		case h.Problem == nil:
+		case h.State == receivers.Inactive:
+			add(domain.WebhookDisabled, w.ID, h.Problem.Since, func(a *alert) { a.Data.Reason = h.Problem.Cause })
+		case h.Circuit.FailuresInRow >= domain.FailingFrom:
+			add(domain.WebhookFailing, w.ID, h.Problem.Since, fails)
+			add(domain.WebhookCircuitOpened, w.ID, h.Circuit.Since, fails)
+		}
+	}
+	var failed deliverylog.Page
+	_ = p.API.Try("/v1/deliveries", url.Values{"status": {string(domain.StatusFailed)}, "reason": {domain.ReasonExhausted}}, &failed)
+	seen := map[domain.WebhookID]bool{}
+	for _, d := range failed.Data {
+		if !seen[d.WebhookID] && !d.EventType.Alert() {
+			seen[d.WebhookID] = true
+			add(domain.DeliveryExhausted, d.WebhookID, d.UpdatedAt, func(a *alert) { a.Data.DeliveryID = string(d.ID) })
+		}
+	}
+	slices.SortStableFunc(list, func(a, b row) int { return cmp.Compare(b.Time, a.Time) })
+	return list[:min(len(list), perPage)]
 }
 
 // newRow shows an alert, given the webhooks that recovered later and when.

@@ -33,5 +33,11 @@ func samples() map[string][]any {
 	}
 	a.Type, a.Deliveries = domain.WebhookFailing, nil
 	full.Rows = append(full.Rows, newRow(a, nil, recovered))
-	return map[string][]any{"list.html": {view{Types: console.Choices("all", domain.AlertTypes()...)}, view{Later: true, Known: true}, full}}
+	untold := view{Known: true, Types: full.Types}
+	for _, r := range full.Rows {
+		r.ID, r.Receipts = "", nil
+		untold.Rows = append(untold.Rows, r)
+	}
+	untold.Rows, untold.Untold = nil, untold.Rows
+	return map[string][]any{"list.html": {view{Types: console.Choices("all", domain.AlertTypes()...)}, view{Later: true, Known: true}, full, untold}}
 }
