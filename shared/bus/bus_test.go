@@ -207,7 +207,7 @@ func task() *domain.Task {
 	return &domain.Task{
 		Delivery: domain.NewDeliveryID(key, webhook), Account: "default", Webhook: webhook, EventID: "evt_1",
 		EventType: domain.ShipmentException, EventSeq: 7, ReceivedAt: received, Attempts: 3, RunAttempts: 2,
-		RunStartedAt: received.Add(time.Second), Rev: 2004, Test: true, Overflowed: true, Request: "req1",
+		RunStartedAt: received.Add(time.Second), Rev: 2004, Test: true, Forge: domain.ForgeOldTime, Overflowed: true, Request: "req1",
 		HeldAt: received.Add(time.Minute), Body: []byte("{}"),
 	}
 }

@@ -89,6 +89,8 @@ const taskVersion = "1"
 const (
 	flagTest = 1 << iota
 	flagOverflowed
+	flagWrongSecret
+	flagOldTime
 )
 
 func taskMessage(subject string, t *domain.Task) *nats.Msg {
@@ -122,6 +124,12 @@ func taskMessage(subject string, t *domain.Task) *nats.Msg {
 	}
 	if t.Overflowed {
 		flags |= flagOverflowed
+	}
+	switch t.Forge {
+	case domain.ForgeWrongSecret:
+		flags |= flagWrongSecret
+	case domain.ForgeOldTime:
+		flags |= flagOldTime
 	}
 	number(flags)
 	field(t.Request)
@@ -167,6 +175,12 @@ func ParseTask(header map[string][]string, body []byte) (*domain.Task, error) {
 		ReceivedAt: fromMillis(numbers[7]), Attempts: int(numbers[8]), RunAttempts: int(numbers[9]),
 		RunStartedAt: fromMillis(numbers[10]), Rev: domain.Revision(numbers[11]), Test: numbers[12]&flagTest != 0, Overflowed: numbers[12]&flagOverflowed != 0,
 		HeldAt: fromMillis(numbers[14]), TraceParent: TraceParent(header), Body: body,
+	}
+	switch {
+	case numbers[12]&flagWrongSecret != 0:
+		t.Forge = domain.ForgeWrongSecret
+	case numbers[12]&flagOldTime != 0:
+		t.Forge = domain.ForgeOldTime
 	}
 	if parts[13] != "-" {
 		t.Request = parts[13]

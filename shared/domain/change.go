@@ -23,12 +23,13 @@ const (
 	ChangeRetention                // its event is older than the retention
 	ChangePull                     // its webhook is read by pull: the event is in the feed
 	ChangeCancelled                // the job that asked for it was cancelled before an attempt
+	ChangeRefused                  // a forged test was not accepted
 )
 
 // Changes returns every change.
 func Changes() []Change {
-	list := make([]Change, 0, ChangeCancelled+1)
-	for c := ChangeAccepted; c <= ChangeCancelled; c++ {
+	list := make([]Change, 0, ChangeRefused+1)
+	for c := ChangeAccepted; c <= ChangeRefused; c++ {
 		list = append(list, c)
 	}
 	return list
@@ -58,7 +59,7 @@ func (c Change) To() Status {
 		return StatusRetrying
 	case ChangeGone, ChangeInactive, ChangeUnreadable:
 		return StatusHeld
-	case ChangeExhausted, ChangeDeleted, ChangeRetention, ChangePull, ChangeCancelled:
+	case ChangeExhausted, ChangeDeleted, ChangeRetention, ChangePull, ChangeCancelled, ChangeRefused:
 		return StatusFailed
 	}
 	return StatusPending
@@ -124,6 +125,8 @@ func (c Change) String() string {
 		return "read by pull"
 	case ChangeCancelled:
 		return "job cancelled"
+	case ChangeRefused:
+		return "forged test refused"
 	}
 	return "unknown"
 }

@@ -1,6 +1,9 @@
 package domain
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Status is where a delivery stands.
 type Status string
@@ -31,13 +34,34 @@ const (
 	ReasonBehindShipment = "behindShipment"
 	ReasonPull           = "pull"
 	ReasonCancelled      = "jobCancelled"
+	ReasonWrongSecret    = string(ForgeWrongSecret)
+	ReasonOldTime        = string(ForgeOldTime)
 )
+
+// Forgery is why a good receiver refuses a test; empty: it is signed as events are. A forged test is sent once. It
+// carries its forgery as the reason, and says nothing of its webhook's health.
+type Forgery string
+
+// The forgeries.
+const (
+	ForgeWrongSecret Forgery = "wrongSecret"
+	ForgeOldTime     Forgery = "oldTime" // by ForgedAge
+)
+
+// ForgedAge is how old a callback is that was forged to be old.
+const ForgedAge = time.Hour
+
+// Forgeries returns every forgery.
+func Forgeries() []Forgery { return []Forgery{ForgeWrongSecret, ForgeOldTime} }
+
+// Forged reports whether a reason is that of a forged test.
+func Forged(reason string) bool { return slices.Contains(Forgeries(), Forgery(reason)) }
 
 // Reasons returns every reason.
 func Reasons() []string {
 	return []string{
 		ReasonWebhookDeleted, ReasonExhausted, ReasonRetention, ReasonCircuitOpen, ReasonInactive, ReasonUnreadable, ReasonOverCap, ReasonPull,
-		ReasonBehindShipment, ReasonCancelled,
+		ReasonBehindShipment, ReasonCancelled, ReasonWrongSecret, ReasonOldTime,
 	}
 }
 
@@ -58,7 +82,8 @@ type Task struct {
 	// Rev orders the delivery's states.
 	Rev Revision
 	// Test marks a test event: it is sent even to an inactive webhook.
-	Test bool
+	Test  bool
+	Forge Forgery // of a test
 	// Request is the id of the request (test, retry, replay) that this task answers.
 	Request string
 	// HeldAt is when it entered the hold queue; zero: it is not there.

@@ -46,7 +46,7 @@ func testAuditWebhooks(t *testing.T, b *bench) {
 			return err
 		}, func() string { return "rotate-secret webhook:" + string(w.ID) }},
 		{func() (err error) {
-			delivery, err = b.RequestTest(ctx, pipelinetest.Event("evt_test"), w.ID)
+			delivery, err = b.RequestTest(ctx, pipelinetest.Event("evt_test"), w.ID, "")
 			return err
 		}, func() string { return "test-webhook webhook:" + string(w.ID) + " delivery:" + string(delivery) }},
 		{func() (err error) {
@@ -77,7 +77,7 @@ func testAuditWebhooks(t *testing.T, b *bench) {
 	_, _, err := b.UpdateWebhook(ctx, account, w.ID, nothing)
 	storetest.WantNotFound(t, "update", err)
 	storetest.WantNotFound(t, "delete", b.DeleteWebhook(ctx, account, w.ID))
-	_, err = b.RequestTest(ctx, pipelinetest.Event("evt_2"), w.ID)
+	_, err = b.RequestTest(ctx, pipelinetest.Event("evt_2"), w.ID, "")
 	storetest.WantNotFound(t, "test", err)
 	if n := len(b.Audits(t, auditlog.AuditFilter{})); n != 7 {
 		t.Errorf("%d entries, want 7", n)

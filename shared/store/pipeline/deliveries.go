@@ -45,9 +45,9 @@ const (
 
 	sqlDeadRequest = `EXISTS (SELECT 1 FROM webhooks w WHERE w.id = r.webhook_id AND w.deleted)`
 
-	// sqlUnsendable holds for a delivery that can't be sent again, because its webhook is deleted or
+	// sqlUnsendable holds for a delivery that jobs don't send again: a forged test, or one whose webhook is deleted or
 	// read by pull.
-	sqlUnsendable = `EXISTS (SELECT 1 FROM webhooks w WHERE w.id = d.webhook_id AND (w.deleted OR w.delivery = 'pull'))`
+	sqlUnsendable = `(d.reason IN ('` + domain.ReasonWrongSecret + `', '` + domain.ReasonOldTime + `') OR EXISTS (SELECT 1 FROM webhooks w WHERE w.id = d.webhook_id AND (w.deleted OR w.delivery = 'pull')))`
 )
 
 const sqlListed = `d.day, d.id, d.account, d.webhook_id, d.event_id, d.event_type, d.status, d.attempts,

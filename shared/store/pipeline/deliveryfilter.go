@@ -34,7 +34,7 @@ func (f DeliveryFilter) failed() bool {
 func (f DeliveryFilter) indexed() []condition {
 	var list []condition
 	add := func(sql string, args ...any) { list = append(list, condition{sql, args}) }
-	open := f.failed() || f.Reason != "" || f.Status != "" && f.Status != domain.StatusDelivered
+	open := f.failed() || f.Reason != "" && !domain.Forged(f.Reason) || f.Status != "" && f.Status != domain.StatusDelivered
 	if open {
 		add("d.status <> 'delivered'")
 	}
@@ -43,6 +43,10 @@ func (f DeliveryFilter) indexed() []condition {
 		add("d.last_status = ?", f.StatusCode)
 	case f.Class != "" && f.Class != domain.ClassOK:
 		add("d.last_class = ?", string(f.Class))
+	case domain.Forged(f.Reason):
+		if !open {
+			add("d.test")
+		}
 	case f.Reason != "" && f.Reason != domain.ReasonWebhookDeleted:
 		add("d.reason = ? AND d.reason <> ''", f.Reason)
 	case f.Test != nil && *f.Test && !open:

@@ -105,7 +105,7 @@ func testFeedOrder(t *testing.T, b *bench) {
 // A feed has the account's events of the webhook's types, without the samples of tests.
 func testFeedChoice(t *testing.T, b *bench) {
 	created := b.Webhook(t, func(w *domain.Webhook) { w.Events = []domain.EventType{domain.ShipmentCreated} })
-	if _, err := b.RequestTest(t.Context(), pipelinetest.Event("evt_test"), created.ID); err != nil {
+	if _, err := b.RequestTest(t.Context(), pipelinetest.Event("evt_test"), created.ID, ""); err != nil {
 		t.Fatal(err)
 	}
 	other := pipelinetest.Event("evt_other")

@@ -120,7 +120,7 @@ func (p *Pipeline) LastAnswers(ctx context.Context, id domain.WebhookID, most in
 		}
 		days := map[store.Date][]string{}
 		for _, row := range rows {
-			if first, ok := row.firstAttempt(); ok {
+			if first, ok := row.firstAttempt(); ok && !domain.Forged(row.Reason) {
 				answers = append(answers, domain.AnswerOf(&first))
 			}
 			if row.Attempts > 1 {

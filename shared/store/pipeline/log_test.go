@@ -254,7 +254,7 @@ func testDeliveryDeleted(t *testing.T, b *bench) {
 			t.Fatal(err)
 		}
 	}
-	test, err := b.RequestTest(t.Context(), pipelinetest.Event("evt_test"), w.ID)
+	test, err := b.RequestTest(t.Context(), pipelinetest.Event("evt_test"), w.ID, "")
 	if err != nil {
 		t.Fatal(err)
 	}

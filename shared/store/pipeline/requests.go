@@ -25,9 +25,10 @@ const (
 const placeOfTest = -1
 
 // RequestTest stores a test event and asks for its delivery to one webhook of the
-// event's account, which shows as pending at once. e.ReceivedAt is set by the store.
+// event's account, which shows as pending at once. e.ReceivedAt is set by the store. forge
+// says why a good receiver refuses it; empty: it should not.
 // ErrNotFound: there is no such webhook; ErrConflict: the event's id was used today.
-func (p *Pipeline) RequestTest(ctx context.Context, e domain.Event, w domain.WebhookID) (domain.DeliveryID, error) {
+func (p *Pipeline) RequestTest(ctx context.Context, e domain.Event, w domain.WebhookID, forge domain.Forgery) (domain.DeliveryID, error) {
 	var delivery domain.DeliveryID
 	err := p.db.Tx(ctx, func(tx *gorm.DB) error {
 		if err := liveWebhook(tx, e.Account, w); err != nil {
@@ -55,7 +56,7 @@ func (p *Pipeline) RequestTest(ctx context.Context, e domain.Event, w domain.Web
 		err = tx.Create(&requestRow{
 			ID: id + "-" + string(delivery), Kind: requestTest, Account: e.Account, WebhookID: string(w),
 			EventID: e.ID, EventType: string(e.Type), Day: store.DateOf(e.ReceivedAt),
-			DeliveryID: string(delivery), Test: true, CreatedAt: store.InstantOf(p.db.Now()),
+			DeliveryID: string(delivery), Test: true, Forge: forgeOf(forge), CreatedAt: store.InstantOf(p.db.Now()),
 		}).Error
 		if err != nil {
 			return err
@@ -66,6 +67,14 @@ func (p *Pipeline) RequestTest(ctx context.Context, e domain.Event, w domain.Web
 		return "", store.Wrap("request test", err)
 	}
 	return delivery, nil
+}
+
+func forgeOf(f domain.Forgery) *string {
+	if f == "" {
+		return nil
+	}
+	text := string(f)
+	return &text
 }
 
 func liveWebhook(tx *gorm.DB, account string, id domain.WebhookID) error {
@@ -155,7 +164,7 @@ func (p *Pipeline) OpenRequests(ctx context.Context, before time.Time, after str
 		for len(tasks) == 0 {
 			var rows []requestedRow
 			query := tx.Table(sqlRequestJoin).
-				Select(`r.id, r.kind, r.account, r.webhook_id, r.event_id, r.event_type, r.day, r.delivery_id, r.test, r.created_at, r.relayed_at,
+				Select(`r.id, r.kind, r.account, r.webhook_id, r.event_id, r.event_type, r.day, r.delivery_id, r.test, r.forge, r.created_at, r.relayed_at,
 					coalesce(d.attempts, 0) AS attempts, coalesce(d.rev, 0) AS rev, (d.id IS NOT NULL) AS known`).
 				Where("r.id > ?", after)
 			if before.IsZero() {
@@ -210,6 +219,9 @@ func requestedTasks(tx *gorm.DB, rows []requestedRow) ([]domain.Task, error) {
 			Webhook: domain.WebhookID(request.WebhookID), EventID: request.EventID,
 			EventType: domain.EventType(request.EventType), ReceivedAt: at,
 			Attempts: row.Attempts, Test: request.Test, Request: request.ID, Body: event.Payload,
+		}
+		if request.Forge != nil {
+			task.Forge = domain.Forgery(*request.Forge)
 		}
 		if row.Known {
 			task.Rev = domain.Revision(row.Rev).NextRun()

@@ -51,7 +51,7 @@ func (b *bench) openRequests(t *testing.T, before time.Time) []domain.Task {
 func testRequestTest(t *testing.T, b *bench) {
 	w := b.Webhook(t, func(w *domain.Webhook) { w.Active = false })
 	e := pipelinetest.Event("evt_test")
-	id, err := b.RequestTest(t.Context(), e, w.ID)
+	id, err := b.RequestTest(t.Context(), e, w.ID, domain.ForgeOldTime)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func testRequestTest(t *testing.T, b *bench) {
 	tasks := b.openRequests(t, noon)
 	wantTask := domain.Task{
 		Delivery: id, Account: account, Webhook: w.ID, EventID: e.ID, EventType: e.Type, ReceivedAt: noon,
-		Test: true, Body: e.Payload,
+		Test: true, Forge: domain.ForgeOldTime, Body: e.Payload,
 	}
 	if len(tasks) == 1 {
 		wantTask.Request = tasks[0].Request
@@ -105,18 +105,18 @@ func testRequestTest(t *testing.T, b *bench) {
 
 func testRequestTestUnknown(t *testing.T, b *bench) {
 	w := b.Webhook(t, func(w *domain.Webhook) { w.Account = "other" })
-	_, err := b.RequestTest(t.Context(), pipelinetest.Event("evt_1"), w.ID)
+	_, err := b.RequestTest(t.Context(), pipelinetest.Event("evt_1"), w.ID, "")
 	storetest.WantNotFound(t, "another account's webhook", err)
 	gone := b.Webhook(t)
 	if err := b.DeleteWebhook(t.Context(), account, gone.ID); err != nil {
 		t.Fatal(err)
 	}
-	_, err = b.RequestTest(t.Context(), pipelinetest.Event("evt_1"), gone.ID)
+	_, err = b.RequestTest(t.Context(), pipelinetest.Event("evt_1"), gone.ID, "")
 	storetest.WantNotFound(t, "a deleted webhook", err)
 	_, err = b.GetEvent(t.Context(), account, "evt_1")
 	storetest.WantNotFound(t, "the event of a refused test", err)
 	b.Accepted(t, "evt_1")
-	if _, err := b.RequestTest(t.Context(), pipelinetest.Event("evt_1"), b.Webhook(t).ID); !errors.Is(err, domain.ErrConflict) {
+	if _, err := b.RequestTest(t.Context(), pipelinetest.Event("evt_1"), b.Webhook(t).ID, ""); !errors.Is(err, domain.ErrConflict) {
 		t.Errorf("a test under a used id: %v", err)
 	}
 }

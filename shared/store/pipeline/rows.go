@@ -181,6 +181,7 @@ type requestRow struct {
 	Day        store.Date
 	DeliveryID string
 	Test       bool
+	Forge      *string
 	CreatedAt  store.Instant `gorm:"autoCreateTime:false"`
 	RelayedAt  store.Instant
 }

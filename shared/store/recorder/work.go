@@ -152,9 +152,12 @@ type tally struct {
 func (t *tally) event(e *domain.Event) { t.Event(e.Account, e.Type, e.ReceivedAt) }
 
 func (t *tally) attempt(o *domain.Outcome, a *domain.Attempt) {
+	t.attempts++
+	if domain.Forged(o.Reason) {
+		return // it says nothing of the receiver's health
+	}
 	t.Attempt(o.Account, o.Webhook, o.EventType, a)
 	t.meter.count(o.Webhook, o.Delivery, o.Test, a)
-	t.attempts++
 }
 
 // deliveryAttempt is an attempt that goes to the table of attempts.

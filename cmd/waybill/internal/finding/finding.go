@@ -8,41 +8,31 @@ import (
 	"time"
 
 	"waybill.dev/cmd/internal/console"
-)
-
-// Level says how bad a finding is.
-type Level string
-
-// The levels. A check that doesn't apply here is said to be so, and is no finding against anybody.
-const (
-	OK      Level = "ok"
-	Warning Level = "warning"
-	Fault   Level = "fault"
-	Absent  Level = "not applicable"
+	"waybill.dev/shared/judge"
 )
 
 // Finding is one thing that a check has found.
-type Finding struct {
-	Group string `json:"group"`
-	Name  string `json:"check"`
-	Level Level  `json:"level"`
-	Found string `json:"found"`           // what is the case
-	Means string `json:"meaning"`         // in one sentence
-	Do    string `json:"action,omitzero"` // the command to run, or the setting to change
-}
+type Finding = judge.Finding
+
+// Level says how bad a finding is.
+type Level = judge.Level
+
+// The levels.
+const (
+	OK      = judge.OK
+	Warning = judge.Warning
+	Fault   = judge.Fault
+	Absent  = judge.Absent
+)
 
 // Good is a finding that is as it should be. The check adds group and name, here as with the others.
-func Good(found, means string) Finding { return Finding{Level: OK, Found: found, Means: means} }
+func Good(found, means string) Finding { return judge.Good(found, means) }
 
 // Warn is a finding that needs somebody, but not at night.
-func Warn(found, means, do string) Finding {
-	return Finding{Level: Warning, Found: found, Means: means, Do: do}
-}
+func Warn(found, means, do string) Finding { return judge.Warn(found, means, do) }
 
 // Bad is a finding that needs somebody now.
-func Bad(found, means, do string) Finding {
-	return Finding{Level: Fault, Found: found, Means: means, Do: do}
-}
+func Bad(found, means, do string) Finding { return judge.Bad(found, means, do) }
 
 // None says that a check doesn't apply here, and why.
 func None(why string) Finding {

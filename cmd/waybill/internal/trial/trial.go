@@ -8,7 +8,6 @@ import (
 	"crypto/x509"
 	"encoding/hex"
 	"fmt"
-	"net/http"
 	"net/netip"
 	"strings"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"waybill.dev/cmd/waybill/internal/finding"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/egress"
+	"waybill.dev/shared/judge"
 	"waybill.dev/shared/signature"
 	"waybill.dev/shared/units"
 )
@@ -65,6 +65,12 @@ func (t *trial) note(group, name string, f finding.Finding) {
 	t.found = append(t.found, f)
 }
 
+func (t *trial) add(group string, found ...finding.Finding) {
+	for _, f := range found {
+		t.note(group, f.Name, f)
+	}
+}
+
 // reach resolves the name and connects.
 func (t *trial) reach(ctx context.Context) bool {
 	if err := t.Policy.CheckURL(t.URL); err != nil {
@@ -84,7 +90,7 @@ func (t *trial) reach(ctx context.Context) bool {
 	}
 	t.note(groupReach, "connection", finding.Good(fmt.Sprintf("to %s in %s", probe.Remote, units.Duration(probe.Phases.DNS+probe.Phases.Connect)), "Something listens there."))
 	if probe.TLS == nil {
-		t.note(groupReach, "tls", finding.Warn("none: the URL is http", "Whoever is between can read and change callbacks; the signature shows changes only.", "use https"))
+		t.add(groupReach, judge.NoTLS())
 		return true
 	}
 	t.tls(probe.TLS, probe.Phases.TLS)
@@ -171,22 +177,20 @@ func (t *trial) tls(state *tls.ConnectionState, handshake time.Duration) {
 // anything, with an old time.
 func (t *trial) answers(ctx context.Context) {
 	right, ok := t.send(ctx, t.Secret, t.now)
-	t.signed(right)
+	t.add(groupAnswers, judge.Signed(right, t.Known, t.Timeout)...)
 	if !ok {
 		return
 	}
 	wrong, ok := t.send(ctx, stranger(), t.now)
 	if ok {
-		t.note(groupAnswers, "wrong signature", t.unverified(wrong))
+		t.add(groupAnswers, judge.WrongSecret(wrong))
 	}
-	if ok && t.Known && good(right) && !good(wrong) {
-		if old, ok := t.send(ctx, t.Secret, t.now.Add(-time.Hour)); ok {
-			t.note(groupAnswers, "old time", replayed(old))
+	if t.Known && judge.Telling(right, wrong) {
+		if old, ok := t.send(ctx, t.Secret, t.now.Add(-domain.ForgedAge)); ok {
+			t.add(groupAnswers, judge.OldTime(old))
 		}
 	}
 }
-
-func good(r egress.Response) bool { return r.Status >= 200 && r.Status < 300 }
 
 // stranger is a secret that the receiver can't know.
 func stranger() signature.Key {
@@ -198,7 +202,7 @@ func stranger() signature.Key {
 }
 
 // send posts the test event and reports whether there was an answer.
-func (t *trial) send(ctx context.Context, secret signature.Key, at time.Time) (egress.Response, bool) {
+func (t *trial) send(ctx context.Context, secret signature.Key, at time.Time) (judge.Answer, bool) {
 	id := "evt_check_" + hex.EncodeToString(domain.NewSecretBytes(8))
 	body := sample.Event(id, domain.ShipmentCreated, t.now, []byte(`{"test":true,"shipmentId":"shp_check"}`))
 	response := t.client.Post(ctx, &egress.Request{
@@ -208,70 +212,10 @@ func (t *trial) send(ctx context.Context, secret signature.Key, at time.Time) (e
 			Delivery: "dlv_check", Attempt: 1,
 		}.AppendTo(nil),
 	})
-	return response, response.Status > 0
-}
-
-func (t *trial) signed(r egress.Response) {
-	const name = "test event"
-	p := r.Phases
-	spent := p.DNS + p.Connect + p.TLS + p.FirstByte + p.Body
-	text := fmt.Sprintf("answered %d in %s", r.Status, units.Duration(spent))
-	switch {
-	case r.Status == 0:
-		t.note(groupAnswers, name, finding.Bad(r.Err.Text()+" after "+units.Duration(spent), "Each attempt ends so, and is tried again.", "look at the receiver's log; it must answer within the webhook's timeoutSeconds"))
-		return
-	case good(r) && !t.Known:
-		t.note(groupAnswers, name, finding.Warn(text+" to a signature that it can't know", "It does not verify signatures: anybody can send it events.", "verify each callback, see docs/receivers.md"))
-	case good(r):
-		t.note(groupAnswers, name, finding.Good(text, "The event counts as delivered."))
-	case r.Status >= 300 && r.Status < 400:
-		t.note(groupAnswers, name, finding.Bad(text+", a redirect"+location(r.Header), "Redirects are not followed: the delivery fails.", "register the URL that it leads to"))
-	case r.Status == http.StatusGone:
-		t.note(groupAnswers, name, finding.Bad(text, "410 makes a webhook inactive at once.", "correct the URL, or what the receiver answers"))
-	case refuses(r.Status) && !t.Known:
-		t.note(groupAnswers, name, finding.Good(text+": refused, as it can't know this secret", "It checks who calls. Give the webhook's secret with --secret to see it accept."))
-	case refuses(r.Status):
-		t.note(groupAnswers, name, finding.Bad(text, "It refuses callbacks that are signed with this secret.", "give it the webhook's secret, and compare: waybill signature verify"))
-	default:
-		t.note(groupAnswers, name, finding.Bad(text, "The delivery fails and is tried again by the schedule.", "look at the receiver's log: it must answer 2xx"))
+	p := response.Phases
+	answer := judge.Answer{Status: response.Status, Took: p.DNS + p.Connect + p.TLS + p.FirstByte + p.Body, FirstByte: p.FirstByte, Location: response.Header.Get("Location")}
+	if response.Err != nil {
+		answer.Error = response.Err.Text()
 	}
-	if spent > t.Timeout/2 {
-		t.note(groupAnswers, "time", finding.Warn(units.Duration(spent)+" of "+units.Duration(t.Timeout), "A little more load, and attempts run into the timeout.", "answer first and work afterwards"))
-	} else {
-		t.note(groupAnswers, "time", finding.Good(fmt.Sprintf("%s to the first byte, %s in all", units.Duration(p.FirstByte), units.Duration(spent)), "It answers in good time."))
-	}
-}
-
-func refuses(status int) bool {
-	return status == http.StatusBadRequest || status == http.StatusUnauthorized || status == http.StatusForbidden
-}
-
-// location is where a redirect leads, without what may be secret in it.
-func location(h http.Header) string {
-	at, _, _ := strings.Cut(h.Get("Location"), "?")
-	if at == "" {
-		return ""
-	}
-	return " to " + at
-}
-
-func (t *trial) unverified(r egress.Response) finding.Finding {
-	text := fmt.Sprintf("answered %d", r.Status)
-	switch {
-	case good(r):
-		return finding.Warn(text, "It does not verify signatures: anybody can send it events.", "verify each callback, see docs/receivers.md")
-	case refuses(r.Status):
-		return finding.Good(text, "It refuses what is not signed with its secret.")
-	case r.Status >= 500:
-		return finding.Warn(text, "It fails on a wrong signature; it should answer 401.", "answer 401 to a signature that does not verify")
-	}
-	return finding.Good(text, "It does not accept it; 401 would say why.")
-}
-
-func replayed(r egress.Response) finding.Finding {
-	text := fmt.Sprintf("answered %d to a callback of an hour ago", r.Status)
-	if good(r) {
-		return finding.Warn(text, "It does not check webhook-timestamp: whoever has seen a callback can send it again.", "refuse what is more than five minutes old")
-	}
-	return finding.Good(text, "It refuses callbacks that are sent again later.")
+	return answer, response.Status > 0
 }

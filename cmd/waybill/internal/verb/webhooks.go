@@ -156,6 +156,7 @@ func webhookActions() []Verb {
 			Flags: []Flag{
 				{Name: "type", Usage: "event type; default the webhook's first", Choices: eventTypes()},
 				{Name: "file", Usage: "the data to send instead of a sample's, a `FILE` with JSON, or -", In: InVerb},
+				{Name: "forge", Usage: "what a good receiver refuses: wrongSecret or oldTime", Choices: []string{"wrongSecret", "oldTime"}},
 			},
 			Adjust: withData,
 			Show:   View{Columns: []Column{{Title: "DELIVERY", Member: "deliveryId"}}},

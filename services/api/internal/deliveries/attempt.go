@@ -46,7 +46,11 @@ func viewAttempt(d domain.Delivery, a domain.Attempt) Attempt {
 		Number: a.Number, StartedAt: web.Stamp(a.StartedAt), DurationMs: a.Duration.Milliseconds(),
 		Status: a.Status, Class: a.Class, Error: a.Error, ResponseBody: a.ResponseBody,
 	}
-	kept, err := transcript.Decode(a.Transcript, transcript.Of{EventID: d.EventID, Delivery: d.ID, Number: a.Number, StartedAt: a.StartedAt})
+	signed := a.StartedAt
+	if d.Reason == domain.ReasonOldTime {
+		signed = signed.Add(-domain.ForgedAge)
+	}
+	kept, err := transcript.Decode(a.Transcript, transcript.Of{EventID: d.EventID, Delivery: d.ID, Number: a.Number, StartedAt: signed})
 	if err != nil {
 		return view
 	}

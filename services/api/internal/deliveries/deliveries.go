@@ -29,7 +29,7 @@ type Log interface {
 // Requests takes what the relay is asked to do.
 type Requests interface {
 	GetWebhook(ctx context.Context, account string, id domain.WebhookID) (domain.Webhook, domain.Health, error)
-	RequestTest(ctx context.Context, e domain.Event, w domain.WebhookID) (domain.DeliveryID, error)
+	RequestTest(ctx context.Context, e domain.Event, w domain.WebhookID, forge domain.Forgery) (domain.DeliveryID, error)
 	RequestRetry(ctx context.Context, account string, id domain.DeliveryID) (domain.Delivery, error)
 }
 

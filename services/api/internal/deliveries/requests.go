@@ -22,6 +22,7 @@ func (h *handlers) test(c *web.Call) error {
 	id, f := web.ID(c, domain.ParseWebhookID), c.OptionalForm()
 	t, given := web.ReadChoice(f, "type", domain.EventTypes())
 	own, hasOwn := f.Object("data")
+	forge, _ := web.ReadChoice(f, "forge", domain.Forgeries())
 	if err := c.Check(); err != nil {
 		return err
 	}
@@ -50,7 +51,7 @@ func (h *handlers) test(c *web.Call) error {
 		return err
 	}
 	event.ReceivedAt = now
-	delivery, err := h.Requests.RequestTest(c.Context(), event, id)
+	delivery, err := h.Requests.RequestTest(c.Context(), event, id, forge)
 	if err != nil {
 		return err
 	}

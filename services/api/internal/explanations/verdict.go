@@ -50,6 +50,8 @@ const (
 	retentionOver     verdict = "retentionOver"
 	webhookDeleted    verdict = "webhookDeleted"
 	jobCancelled      verdict = "jobCancelled"
+	forgeryRefused    verdict = "forgeryRefused"
+	forgeryAccepted   verdict = "forgeryAccepted"
 )
 
 // result is how far an event got past a check.
@@ -220,6 +222,10 @@ func (e *Explanation) ofDelivery(f facts) {
 		e.step(checkSubscription, passed, "the webhook was registered for it")
 	}
 	switch {
+	case d.Status == domain.StatusDelivered && domain.Forged(web.Value(d.Reason)):
+		e.attempts(d, passed)
+		e.conclude(forgeryAccepted, "It is a test that the receiver should refuse, and it accepted it: "+last(d)+".",
+			"Have the receiver verify each callback's signature and time, as the guide for receivers says.")
 	case d.Status == domain.StatusDelivered:
 		e.attempts(d, passed)
 		e.conclude(delivered, "It was delivered: "+last(d)+".")
@@ -297,6 +303,9 @@ func (e *Explanation) failed(f facts) {
 		e.attemptsSoFar(d)
 		e.step(checkActive, stopped, "the job that asked for it was cancelled before an attempt")
 		e.conclude(jobCancelled, "A job was to send it again. The job was cancelled before an attempt.", "If the receiver still needs the event, retry the delivery.")
+	case domain.ReasonWrongSecret, domain.ReasonOldTime:
+		e.attempts(d, passed)
+		e.conclude(forgeryRefused, "It is a test that the receiver should refuse, and it did; "+last(d)+".", "Nothing has to be done.")
 	case domain.ReasonRetention:
 		e.attemptsSoFar(d)
 		e.step(checkActive, stopped, "the retention ended before it could be delivered")

@@ -35,6 +35,8 @@ type Request struct {
 	// that what was before it did not arrive, Replayed that it is sent apart from their order.
 	Sequence      int64
 	Gap, Replayed bool
+	// WrongSecret has it signed with a secret that the receiver can't know.
+	WrongSecret bool
 }
 
 // Response is the result of a callback.
@@ -56,7 +58,7 @@ type result int
 const (
 	resultOK result = iota
 	resultFailed
-	resultNone // no attempt was made
+	resultNone // no attempt was made, or one that says nothing of the receiver
 )
 
 // send makes one attempt and has its outcome stored.
@@ -70,10 +72,15 @@ func (d *Deliverer) send(ep *endpoint, job *Job) result {
 	ctx, traceParent, end := d.trace(context.Background(), task, number)
 	started := time.Now()
 	made := &domain.Attempt{ID: domain.AttemptID(), Number: number, StartedAt: started.UTC()}
+	at := started
+	if task.Forge == domain.ForgeOldTime {
+		at = at.Add(-domain.ForgedAge)
+	}
 	response := d.options.Poster.Post(ctx, &Request{
-		Config: config, Body: task.Body, ID: task.EventID, At: started, Delivery: task.Delivery,
+		Config: config, Body: task.Body, ID: task.EventID, At: at, Delivery: task.Delivery,
 		Attempt: number, UserAgent: d.options.UserAgent, TraceParent: traceParent,
 		Sequence: task.Sequence, Gap: task.Gap, Replayed: replayed(config, task),
+		WrongSecret: task.Forge == domain.ForgeWrongSecret,
 	})
 	now := time.Now()
 	made.Duration = now.Sub(started)
@@ -87,11 +94,21 @@ func (d *Deliverer) send(ep *endpoint, job *Job) result {
 	if why, ends := ep.hook.Config().Ends(task.ReceivedAt, task.Request != ""); ends && decided.change == domain.ChangeFailed {
 		decided = decision{change: why} // there is no other attempt
 	}
+	if task.Forge != "" && decided.change != domain.ChangeDelivered {
+		decided = decision{change: domain.ChangeRefused}
+	}
 	if decided.change == domain.ChangeDelivered && task.Attempts == 0 {
 		d.metrics.endToEnd.Observe(now.Sub(task.ReceivedAt).Seconds())
 	}
 	if d.options.Watch != nil {
 		d.options.Watch(Made{ep.hook.ID, config.URL, task.EventID, task.EventType, *made, decided.change.To(), decided.wait})
+	}
+	if task.Forge != "" {
+		d.conclude(job, made, decided, now)
+		if job.Probe {
+			d.DropProbe(ep.hook)
+		}
+		return resultNone
 	}
 	d.noteHealth(ep, config, decided, started, now)
 	d.noteCertificate(ep.hook, config, response.CertificateExpires, now)

@@ -24,6 +24,9 @@ func (d *Deliverer) conclude(job *Job, attempt *domain.Attempt, decided decision
 	outcome := outcomeOf(&next, decided.change, now)
 	outcome.Request = job.Task.Request
 	outcome.Attempt = attempt
+	if job.Task.Forge != "" {
+		outcome.Reason = string(job.Task.Forge)
+	}
 	d.metrics.outcome(outcome.Status)
 	switch outcome.Status {
 	case domain.StatusRetrying:

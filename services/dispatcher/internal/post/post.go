@@ -27,7 +27,11 @@ func (p *Poster) Post(ctx context.Context, r *deliver.Request) deliver.Response 
 	if !ok || prepared.current == nil {
 		return deliver.Response{Class: domain.ClassRefused, Failure: string(egress.CodeURL), Error: egress.CodeURL.Text()}
 	}
-	signature := prepared.sign(r.ID, r.At, r.Body)
+	signed := r.Body
+	if r.WrongSecret {
+		signed = []byte{} // no receiver takes the signature of nothing for that of a body
+	}
+	signature := prepared.sign(r.ID, r.At, signed)
 	request := &egress.Request{URL: r.Config.URL, Header: p.header(prepared, r, signature), Body: r.Body, Timeout: r.Config.Timeout}
 	var response egress.Response
 	var unauthenticated error

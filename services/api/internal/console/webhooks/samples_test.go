@@ -19,6 +19,7 @@ import (
 	"waybill.dev/services/api/internal/web"
 	"waybill.dev/services/api/internal/webhooks"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/judge"
 	"waybill.dev/shared/receiverauth"
 )
 
@@ -70,7 +71,7 @@ func samples() map[string][]any {
 		"once.html":       {onceView{Webhook: w, Name: w.short(), Secret: "whsec_x", Stored: "/console/webhooks"}, onceView{Webhook: w, Name: w.short(), New: true, Secret: "whsec_x", Stored: "/console/webhooks", Snippets: snippets(), Public: publicSnippets(), MaySend: true, Types: typeOptions(nil)}, onceView{Webhook: w, Name: w.short(), Secret: "whsec_x", Stored: "/x", Until: &text}},
 		"keys.html":       {keysView{Form: form}, keysView{Form: form, Keys: signingkeys.Keys{Data: []signingkeys.Key{k, ending}, JWKSURL: hostile}, Overlaps: overlaps(), MayRotate: true}},
 		"feed.html":       {feedView{head: seen, NoCursors: forbidden}, feedView{head: seen, Curl: hostile, Read: hostile, Keep: hostile, Reconcile: hostile}, feedView{head: mine, Cursors: []feed.Cursor{{Name: hostile, Cursor: hostile, UpdatedAt: &text}}}},
-		"test.html":       {testView{Form: console.NewForm(nil), head: seen, NoRecent: forbidden, None: missing}, testView{Form: console.NewForm(nil), head: mine, Types: typeOptions(nil), Delivery: sent, Waits: true, Recent: []deliveries.Delivery{d}, OneDelive: true}, testView{Form: console.NewForm(nil), head: mine}},
+		"test.html":       {testView{Form: console.NewForm(nil), head: seen, NoRecent: forbidden, None: missing}, testView{Form: console.NewForm(nil), head: mine, Types: typeOptions(nil), Tests: []tested{{Detail: *sent, Waits: true}, {Detail: *sent, Forge: domain.ForgeOldTime}}, Checks: []judge.Finding{judge.Warn(hostile, "x", "x"), judge.Bad("x", "x", ""), judge.Good("x", "x")}, Recent: []deliveries.Delivery{d}, OneDelive: true}, testView{Form: console.NewForm(nil), head: mine}},
 		"code.html":       {codeView{head: seen}, codeView{head: mine, Curl: hostile, CLI: hostile, MCP: `{"a":1}`, Snippets: snippets(), Public: publicSnippets()}},
 		"new.html":        {newView{Step: 1, Form: form}, newView{Step: 1, Form: wrong, MayMake: true}, newView{Step: 2, Form: wrong, MayMake: true, Types: []choice{{"shipment.created", true, true, 214}}, Key: "k"}, newView{Step: 2, Form: form, MayMake: true, Types: choices(nil)}, newView{Step: 2, Form: wrong, MayMake: true, Pull: true, Types: choices(nil)}},
 		"replay.html": {replayView{head: seen, Form: form}, replayView{head: mine, Form: wrong, Ranges: ranges(), Statuses: replayStatuses(), Chosen: &span{text, text, "all"}, Plan: &deliverylog.Plan{Plan: jobs.Plan{Matched: 1200, Oldest: &text, AlreadyDelivered: 7, EstimatedSeconds: 900}}, Command: "webhooks replay"},

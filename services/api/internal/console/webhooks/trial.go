@@ -5,11 +5,14 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/deliverylog"
 	"waybill.dev/services/api/internal/deliveries"
+	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/judge"
 )
 
 type testView struct {
@@ -17,29 +20,92 @@ type testView struct {
 
 	Form      *console.Form
 	Types     []console.Option
-	Delivery  *deliveries.Detail // that is watched
+	Forges    []console.Option
+	Tests     []tested // that are watched
 	None      *console.Problem
-	Waits     bool // it is still to be delivered
+	Checks    []judge.Finding // of the receiver, by its answers
 	Recent    []deliveries.Delivery
 	NoRecent  *console.Problem
 	OneDelive bool
 }
 
+// tested is a test that was sent.
+type tested struct {
+	deliveries.Detail
+
+	Forge domain.Forgery // known once its attempt has ended
+	Waits bool           // it is still to be delivered
+}
+
+// Good reports whether the receiver did with an attempt what it should.
+func (t tested) Good(a deliveries.Attempt) bool {
+	return (a.Class == domain.ClassOK) == (t.Forge == "")
+}
+
+// checks asks for one test of each kind, which together show what `waybill check` does.
+const checks = "checks"
+
 func maySend(p *console.Page) bool { return p.May(domain.ScopeEventsWrite) }
 
 func showTest(p *console.Page) error {
-	v, err := readTest(p, url.Values{})
+	v, err := readTest(p, nil)
 	if err != nil {
 		return err
 	}
 	h := v.head
-	if id := p.Query("delivery"); id != "" {
+	ids := p.Request.URL.Query()["delivery"]
+	for _, id := range ids[:min(len(ids), 1+len(domain.Forgeries()))] {
 		var d deliveries.Detail
-		if v.None = p.API.Try(console.Path("v1", "deliveries", id), nil, &d); v.None == nil && d.Test && d.WebhookID == h.Webhook.ID {
-			v.Delivery, v.Waits = &d, d.Status == domain.StatusPending || d.Status == domain.StatusRetrying
+		if v.None = p.API.Try(console.Path("v1", "deliveries", id), nil, &d); v.None != nil {
+			break
+		}
+		if d.Test && d.WebhookID == h.Webhook.ID {
+			t := tested{Detail: d, Waits: d.Status == domain.StatusPending || d.Status == domain.StatusRetrying}
+			if reason := web.Value(d.Reason); domain.Forged(reason) {
+				t.Forge = domain.Forgery(reason)
+			}
+			v.Tests = append(v.Tests, t)
 		}
 	}
+	v.Checks = judged(h.Webhook, v.Tests)
 	return p.Show("test.html", h.title("test"), v)
+}
+
+// judged says what the answers to tests show of a receiver.
+func judged(w webhook, tests []tested) []judge.Finding {
+	var list []judge.Finding
+	answers := map[domain.Forgery]judge.Answer{}
+	for _, t := range tests {
+		if len(t.Attempts) > 0 {
+			answers[t.Forge] = answerOf(t.Attempts[len(t.Attempts)-1])
+		}
+	}
+	right, signed := answers[""]
+	if signed {
+		if strings.HasPrefix(web.Value(w.URL), "http:") {
+			list = append(list, judge.NoTLS())
+		}
+		list = append(list, judge.Signed(right, true, time.Duration(w.TimeoutSeconds)*time.Second)...)
+	}
+	wrong, ok := answers[domain.ForgeWrongSecret]
+	if ok && wrong.Status > 0 {
+		list = append(list, judge.WrongSecret(wrong))
+	}
+	old := answers[domain.ForgeOldTime]
+	if old.Status > 0 && (len(answers) == 1 || judge.Telling(right, wrong)) {
+		list = append(list, judge.OldTime(old))
+	}
+	return list
+}
+
+func answerOf(a deliveries.Attempt) judge.Answer {
+	answer := judge.Answer{Status: a.Status, Error: a.Error, Took: time.Duration(a.DurationMs) * time.Millisecond, FirstByte: time.Duration(a.Phases.FirstByte * float64(time.Millisecond))}
+	for _, h := range a.ResponseHeaders {
+		if strings.EqualFold(h.Name, "Location") {
+			answer.Location = web.Value(h.Value)
+		}
+	}
+	return answer
 }
 
 // readTest reads what the page of tests shows besides a test, with what was typed.
@@ -55,6 +121,17 @@ func readTest(p *console.Page, typed url.Values) (testView, error) {
 		v.Types[0], v.Types[chosen] = v.Types[chosen], v.Types[0]
 	}
 	v.Recent, v.NoRecent = recentTests(p, h.Webhook.ID)
+	v.Forges = []console.Option{
+		{Value: "", Label: "the webhook's secret"}, {Value: string(domain.ForgeWrongSecret), Label: "a wrong secret"},
+		{Value: string(domain.ForgeOldTime), Label: "the webhook's secret, an hour ago"}, {Value: checks, Label: "each of these: three tests, as waybill check"},
+	}
+	chosen := typed.Get("forge")
+	if typed == nil && len(v.Recent) == 0 {
+		chosen = checks // the first test shows what the receiver does
+	}
+	if i := slices.IndexFunc(v.Forges, func(o console.Option) bool { return o.Value == chosen }); i > 0 {
+		v.Forges[0], v.Forges[i] = v.Forges[i], v.Forges[0]
+	}
 	p.CLI("webhooks test " + string(h.Webhook.ID))
 	return v, nil
 }
@@ -94,8 +171,21 @@ func sendTest(p *console.Page) error {
 	if data := strings.TrimSpace(form.Get("data")); data != "" {
 		body["data"] = given(data)
 	}
-	var made deliveries.Tested
-	err = p.API.Send(http.MethodPost, console.Path("v1", "webhooks", id, "test"), body, &made)
+	forges := []string{form.Get("forge")}
+	if forges[0] == checks {
+		forges = append([]string{""}, names[domain.Forgery, string](domain.Forgeries())...)
+	}
+	sent := url.Values{}
+	for _, forge := range forges {
+		if forge != "" {
+			body["forge"] = forge
+		}
+		var made deliveries.Tested
+		if err = p.API.Send(http.MethodPost, console.Path("v1", "webhooks", id, "test"), body, &made); err != nil {
+			break
+		}
+		sent.Add("delivery", string(made.DeliveryID))
+	}
 	if faulty := console.NewForm(form); body["data"] != nil && faulty.Failed(err) {
 		v, err := readTest(p, form)
 		if err != nil {
@@ -107,5 +197,5 @@ func sendTest(p *console.Page) error {
 	if err != nil {
 		return err
 	}
-	return p.Redirect(at(id, "test") + "?" + url.Values{"delivery": {string(made.DeliveryID)}}.Encode())
+	return p.Redirect(at(id, "test") + "?" + sent.Encode())
 }

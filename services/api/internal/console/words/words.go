@@ -65,6 +65,10 @@ func reasonText(reason string) string {
 		return "fetched, not sent"
 	case domain.ReasonCancelled:
 		return "job cancelled"
+	case domain.ReasonWrongSecret:
+		return "signed with a wrong secret"
+	case domain.ReasonOldTime:
+		return "signed with an old time"
 	}
 	return ""
 }

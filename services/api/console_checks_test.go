@@ -1,0 +1,111 @@
+package api_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"waybill.dev/shared/domain"
+)
+
+// The first test of a webhook shows what `waybill check` does: the answer to a test that is signed rightly, and to two
+// that the receiver should refuse.
+func TestConsoleChecks(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, sqliteURL(t))
+	b := r.browser().signIn(adminKey)
+	for _, tc := range []struct {
+		answers     map[string]int // by forgery
+		has, hasNot []string
+	}{
+		{
+			map[string]int{"": 200, "wrongSecret": 401, "oldTime": 400},
+			[]string{"none: the URL is http", "test event: answered 200", "wrong signature: answered 401", "It refuses what is not signed with its secret", "old time: answered 400", "not accepted", "signed with a wrong secret"}, nil,
+		},
+		{
+			map[string]int{"": 200, "wrongSecret": 200, "oldTime": 200},
+			[]string{"wrong signature: answered 200", "It does not verify signatures"}, []string{"old time:"},
+		},
+		{map[string]int{"": 401, "wrongSecret": 401, "oldTime": 401}, []string{"It refuses callbacks that are signed with this secret"}, []string{"old time:"}},
+	} {
+		id := r.register(`{"url":"http://127.0.0.1:1/hook","events":["shipment.created"]}`).text("id")
+		at := "/console/webhooks/" + id + "/test"
+		first := b.get(at).want(t, http.StatusOK, "").body
+		if i, j := strings.Index(first, `value="checks"`), strings.Index(first, `value="wrongSecret"`); i < 0 || j < i {
+			t.Error("the first test does not offer the checks first")
+		}
+		sent := b.post(at, "type", "shipment.created", "forge", "checks").header.Get("Location")
+		to, err := url.Parse(sent)
+		if err != nil || len(to.Query()["delivery"]) != 3 {
+			t.Fatalf("the checks lead to %s", sent)
+		}
+		for i, delivery := range to.Query()["delivery"] {
+			forge := []string{"", "wrongSecret", "oldTime"}[i]
+			r.tested(delivery, domain.Forgery(forge), tc.answers[forge])
+		}
+		page := b.get(sent).want(t, http.StatusOK, "")
+		page.has(t, tc.has...)
+		for _, text := range tc.hasNot {
+			if strings.Contains(page.body, text) {
+				t.Errorf("with the answers %v the page has %q", tc.answers, text)
+			}
+		}
+	}
+}
+
+// tested ends a test as a dispatcher does.
+func (r *rig) tested(delivery string, forge domain.Forgery, answer int) {
+	r.t.Helper()
+	d, _, err := r.store.GetDelivery(r.t.Context(), domain.DefaultAccount, domain.DeliveryID(delivery))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	o := domain.Outcome{
+		Delivery: d.ID, Account: d.Account, Webhook: d.Webhook, EventID: d.EventID, EventType: d.EventType, Status: domain.StatusFailed, Rev: 2,
+		Attempts: 1, RunAttempts: 1, Reason: string(forge), Test: true, UpdatedAt: time.Now().UTC(),
+		Attempt: &domain.Attempt{ID: domain.AttemptID(), Number: 1, StartedAt: time.Now().UTC(), Duration: time.Millisecond, Status: answer, Class: domain.ClassOf(answer)},
+	}
+	if answer == http.StatusOK {
+		o.Status = domain.StatusDelivered
+	}
+	tasks, err := r.store.OpenRequests(r.t.Context(), time.Now().Add(time.Hour), "", 1000)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for i := range tasks {
+		if tasks[i].Delivery != d.ID {
+			continue
+		}
+		if o.Request = tasks[i].Request; tasks[i].Forge != forge {
+			r.t.Errorf("the dispatcher is asked for the forgery %q, want %q", tasks[i].Forge, forge)
+		}
+	}
+	if _, err := r.store.Record(r.t.Context(), []domain.RecordBatch{{Outcomes: []domain.Outcome{o}}}); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// Where no webhook is registered for alerts, their page shows what would have been told, and whom it concerns in this account.
+func TestConsoleAlertsUntold(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, r *rig) {
+		b := r.browser().signIn(adminKey)
+		hook := r.register(`{"url":"http://127.0.0.1:1/down","events":["shipment.created"]}`).text("id")
+		r.publish(event("evt_given_up"))
+		delivery := r.deliver(hook, "evt_given_up", domain.StatusFailed, domain.ReasonExhausted)
+		since := time.Now().Add(-time.Hour)
+		r.circuit(hook, domain.Circuit{OpenSince: since, Failures: 31, FailingSince: since, SaidAt: time.Now(), Last: &domain.Answer{At: since, Status: 503, Class: domain.Class5xx}})
+		told := []string{"What would have been told", "circuit opened", "31 since", "127.0.0.1:1/down", "exhausted", "/console/deliveries/" + string(delivery)}
+		b.get("/console/alerts").want(t, http.StatusOK, "").has(t, told...)
+		if page := b.get("/console/alerts?type=waybill.delivery.exhausted").want(t, http.StatusOK, ""); strings.Contains(page.body, "circuit opened</span>") {
+			t.Error("the type that is asked for is not the only one")
+		}
+		r.register(fmt.Sprintf(`{"url":"http://127.0.0.1:1/alerts","events":[%q]}`, domain.WebhookFailing))
+		if page := b.get("/console/alerts").want(t, http.StatusOK, ""); strings.Contains(page.body, told[0]) {
+			t.Error("somebody is registered, and the page says that nobody was told")
+		}
+	})
+}
