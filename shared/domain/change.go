@@ -7,29 +7,30 @@ type Change int
 // The changes. Dispatchers make them, but for the first two, which the API makes, and for
 // the last two, which the API and the relay's upkeep of the log make, too.
 const (
-	ChangeAccepted   Change = iota // an event was accepted, or a test
-	ChangeRequested                // another run was asked for: a retry or a replay
-	ChangeDelivered                // the receiver answered 2xx
-	ChangeFailed                   // an attempt failed; another follows
-	ChangeExhausted                // the schedule has no further attempt
-	ChangeGone                     // the receiver answered 410
-	ChangeInactive                 // it came due while its webhook was inactive
-	ChangeUnreadable               // it came due while its webhook could not be read
-	ChangeCircuit                  // it came due while its webhook's circuit was open
-	ChangeOverflow                 // more came than its webhook takes, before the first attempt
-	ChangePutOff                   // the same after an attempt
-	ChangeBehind                   // one of its shipment that came before is not delivered yet
-	ChangeDeleted                  // its webhook was deleted
-	ChangeRetention                // its event is older than the retention
-	ChangePull                     // its webhook is read by pull: the event is in the feed
-	ChangeCancelled                // the job that asked for it was cancelled before an attempt
-	ChangeRefused                  // a forged test was not accepted
+	ChangeAccepted    Change = iota // an event was accepted, or a test
+	ChangeRequested                 // another run was asked for: a retry or a replay
+	ChangeDelivered                 // the receiver answered 2xx
+	ChangeFailed                    // an attempt failed; another follows
+	ChangeExhausted                 // the schedule has no further attempt
+	ChangeGone                      // the receiver answered 410
+	ChangeInactive                  // it came due while its webhook was inactive
+	ChangeUnreadable                // it came due while its webhook could not be read
+	ChangeCircuit                   // it came due while its webhook's circuit was open
+	ChangeOverflow                  // more came than its webhook takes, before the first attempt
+	ChangePutOff                    // the same after an attempt
+	ChangeBehind                    // one of its shipment that came before is not delivered yet
+	ChangeDeleted                   // its webhook was deleted
+	ChangeRetention                 // its event is older than the retention
+	ChangePull                      // its webhook is read by pull: the event is in the feed
+	ChangeCancelled                 // the job that asked for it was cancelled before an attempt
+	ChangeWrongSecret               // a test with a wrong secret was not accepted
+	ChangeOldTime                   // a test of an hour ago was not accepted
 )
 
 // Changes returns every change.
 func Changes() []Change {
-	list := make([]Change, 0, ChangeRefused+1)
-	for c := ChangeAccepted; c <= ChangeRefused; c++ {
+	list := make([]Change, 0, ChangeOldTime+1)
+	for c := ChangeAccepted; c <= ChangeOldTime; c++ {
 		list = append(list, c)
 	}
 	return list
@@ -59,7 +60,7 @@ func (c Change) To() Status {
 		return StatusRetrying
 	case ChangeGone, ChangeInactive, ChangeUnreadable:
 		return StatusHeld
-	case ChangeExhausted, ChangeDeleted, ChangeRetention, ChangePull, ChangeCancelled, ChangeRefused:
+	case ChangeExhausted, ChangeDeleted, ChangeRetention, ChangePull, ChangeCancelled, ChangeWrongSecret, ChangeOldTime:
 		return StatusFailed
 	}
 	return StatusPending
@@ -88,6 +89,10 @@ func (c Change) Reason() string {
 		return ReasonPull
 	case ChangeCancelled:
 		return ReasonCancelled
+	case ChangeWrongSecret:
+		return ReasonWrongSecret
+	case ChangeOldTime:
+		return ReasonOldTime
 	}
 	return ""
 }
@@ -125,7 +130,7 @@ func (c Change) String() string {
 		return "read by pull"
 	case ChangeCancelled:
 		return "job cancelled"
-	case ChangeRefused:
+	case ChangeWrongSecret, ChangeOldTime:
 		return "forged test refused"
 	}
 	return "unknown"

@@ -48,6 +48,14 @@ const (
 	ForgeOldTime     Forgery = "oldTime" // by ForgedAge
 )
 
+// Refused is what becomes of a test that was forged so, unless the receiver accepts it.
+func (f Forgery) Refused() Change {
+	if f == ForgeOldTime {
+		return ChangeOldTime
+	}
+	return ChangeWrongSecret
+}
+
 // ForgedAge is how old a callback is that was forged to be old.
 const ForgedAge = time.Hour
 

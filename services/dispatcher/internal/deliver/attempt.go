@@ -95,7 +95,7 @@ func (d *Deliverer) send(ep *endpoint, job *Job) result {
 		decided = decision{change: why} // there is no other attempt
 	}
 	if task.Forge != "" && decided.change != domain.ChangeDelivered {
-		decided = decision{change: domain.ChangeRefused}
+		decided = decision{change: task.Forge.Refused()}
 	}
 	if decided.change == domain.ChangeDelivered && task.Attempts == 0 {
 		d.metrics.endToEnd.Observe(now.Sub(task.ReceivedAt).Seconds())

@@ -1,7 +1,6 @@
 package deliver
 
 import (
-	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
@@ -29,9 +28,13 @@ func TestEveryChangeOfADelivery(t *testing.T) {
 			job.Task.RunAttempts = 5
 			answered(http.StatusInternalServerError)(r, job)
 		}},
-		{domain.ChangeRefused, nil, func(r *rig, job *Job) {
+		{domain.ChangeWrongSecret, nil, func(r *rig, job *Job) {
 			job.Task.Forge = domain.ForgeWrongSecret
 			answered(http.StatusGone)(r, job)
+		}},
+		{domain.ChangeOldTime, nil, func(r *rig, job *Job) {
+			job.Task.Forge = domain.ForgeOldTime
+			answered(http.StatusInternalServerError)(r, job)
 		}},
 		{domain.ChangeInactive, func(w *domain.Webhook) { w.Active = false }, offered},
 		{domain.ChangeUnreadable, func(w *domain.Webhook) { w.Active, w.Fault = false, "secret" }, offered},
@@ -87,10 +90,9 @@ func TestEveryChangeOfADelivery(t *testing.T) {
 						t.Fatal("nothing was recorded of it")
 					}
 					got := r.outcomes[at]
-					want := cmp.Or(string(job.Task.Forge), row.change.Reason())
-					if got.Status != row.change.To() || got.Reason != want || got.Rev != before.Next() {
+					if got.Status != row.change.To() || got.Reason != row.change.Reason() || got.Rev != before.Next() {
 						t.Errorf("it is %s, reason %q, at revision %d; want %s, %q, %d",
-							got.Status, got.Reason, got.Rev, row.change.To(), want, before.Next())
+							got.Status, got.Reason, got.Rev, row.change.To(), row.change.Reason(), before.Next())
 					}
 				})
 			})
