@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"waybill.dev/cmd/internal/stack"
+	"waybill.dev/cmd/lab/internal/stack"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/signature"
 )
