@@ -3,6 +3,7 @@ package mcpserver
 import (
 	"encoding/base64"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -36,8 +37,13 @@ const (
 	headerParam   = "Mcp-Param-"
 )
 
-// supported are the versions, as JSON and as the SDK knows them.
+// supported are the versions, as JSON.
 const supported = `["2026-07-28","2025-11-25","2025-06-18","2025-03-26","2024-11-05"]`
+
+// legacyVersions are those in which a client begins with initialize, the newest first.
+func legacyVersions() []string {
+	return []string{"2025-11-25", "2025-06-18", batchVersion, "2024-11-05"}
+}
 
 // settle finds out which era the request is of, and holds it to that era's rules.
 func (q *request) settle(header http.Header) *failure {
@@ -54,14 +60,14 @@ func (q *request) settle(header http.Header) *failure {
 		q.era = modern
 		return mismatch("The header MCP-Protocol-Version and _meta name different versions.")
 	}
-	switch q.version {
-	case "":
+	switch {
+	case q.version == "":
 		q.era = plain
 		return nil
-	case "2025-11-25", "2025-06-18", batchVersion, "2024-11-05":
+	case slices.Contains(legacyVersions(), q.version):
 		q.era = legacy
 		return nil
-	case firstModern:
+	case q.version == firstModern:
 		q.era = modern
 		if !named && isCall {
 			return invalidParams("The member _meta lacks io.modelcontextprotocol/protocolVersion.")

@@ -53,8 +53,13 @@ func TestLegacyRequests(t *testing.T) {
 		r.ask("tools/call", `{"name":"tool","arguments":[]}`, header...).failure(200, -32602)
 		r.ask("tools/call", `["tool"]`, header...).failure(200, -32602)
 		r.ask("resources/read", `{"uri":7}`, header...).failure(200, -32602)
-		r.ask("initialize", `{"protocolVersion":7}`, header...).failure(200, -32602)
-		r.ask("completion/complete", `{"ref":7}`, header...).failure(200, -32602)
+		for _, params := range []string{`{"protocolVersion":7}`, `{"protocolVersion":"2025-06-18","capabilities":7}`, `{"protocolVersion":"2025-06-18","clientInfo":7}`} {
+			r.ask("initialize", params, header...).failure(200, -32602)
+		}
+		r.ask("logging/setLevel", `{"level":7}`, header...).failure(200, -32602)
+		for _, params := range []string{`{"ref":7}`, `{}`, `{"ref":{"type":"x"},"argument":{"name":"a","value":""}}`, `{"ref":{"type":"ref/prompt"},"argument":7}`} {
+			r.ask("completion/complete", params, header...).failure(200, -32602)
+		}
 		r.ask("resources/list", `{"_meta":7}`, header...).failure(200, -32602)
 		equal(t, r.ask("logging/setLevel", `{"level":"info"}`, header...).result(), `{}`)
 		r.ask("server/discover", "", header...).failure(200, -32601)

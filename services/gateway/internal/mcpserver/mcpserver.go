@@ -3,9 +3,9 @@
 //
 // A client's message passes admission (method, media types, Host and Origin, size), is read
 // once, and is held to the rules of its protocol's era. Lists and reads are answered from
-// bytes that were encoded when the routes were loaded. Everything else is the official
-// SDK's, which is asked in process, one message at a time; the client's id is put back in
-// its own spelling. Whatever is called is a route: its policies run as for any caller.
+// bytes that were encoded when the routes were loaded. Whatever is called is a route: its policies run
+// as for any caller. Of the official SDK, only the types of results are used here; the tests ask the
+// same of the SDK's client and server.
 package mcpserver
 
 import (
@@ -13,8 +13,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"waybill.dev/services/gateway/internal/route"
 	"waybill.dev/services/gateway/internal/routefile"
@@ -47,7 +45,6 @@ type server struct {
 	admission admission
 	route     route.Callable
 	catalog   *catalog
-	sdk       *mcp.StreamableHTTPHandler
 	identity  string // the serverInfo of results, as JSON
 	debug     bool
 	name      string // of the server, for logs
@@ -72,7 +69,6 @@ func New(o Options) (route.Handler, []string) {
 	if len(faults) > 0 {
 		return nil, faults
 	}
-	identity := &mcp.Implementation{Name: settings.Name, Version: settings.Version}
 	s := &server{
 		admission: newAdmission(settings, o.Trusts),
 		route:     o.Route,
@@ -89,11 +85,7 @@ func New(o Options) (route.Handler, []string) {
 	if faults := s.ownFaults(settings); len(faults) > 0 {
 		return nil, faults
 	}
-	s.identity = encodeIdentity(identity)
-	s.sdk, faults = newSDK(identity, catalog, mcp.Cacheable{TTLMs: s.listTTL, CacheScope: s.scope})
-	if len(faults) > 0 {
-		return nil, faults
-	}
+	s.identity = encodeIdentity(settings)
 	return s, nil
 }
 
@@ -160,7 +152,7 @@ func (s *server) shows(r *route.Request) bool {
 func (s *server) log(r *route.Request) *slog.Logger { return r.Runtime.Logger.With("server", s.name) }
 
 // encodeIdentity returns how the server calls itself, as JSON.
-func encodeIdentity(i *mcp.Implementation) string {
+func encodeIdentity(i settings) string {
 	b := appendText([]byte(`{"name":`), i.Name)
 	b = appendText(append(b, `,"version":`...), i.Version)
 	return string(append(b, '}'))

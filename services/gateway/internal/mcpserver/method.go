@@ -66,15 +66,33 @@ func (s *server) dispatch(ctx context.Context, r *route.Request, q *request) *an
 		return s.call(ctx, r, q, &s.catalog.prompts, "There is no such prompt.")
 	case methodListen:
 		return s.listen(q)
-	case "initialize", "completion/complete", "logging/setLevel":
-		if len(q.raw) == 0 {
-			return invalidParams("The params are missing.").answer(q)
+	case "server/discover":
+		if q.era == modern {
+			return s.discover(q)
 		}
-		return s.ask(ctx, r, q, &exchange{})
-	case "ping", "server/discover":
-		return s.ask(ctx, r, q, &exchange{})
+	case "ping":
+		if q.era != modern {
+			return empty(q)
+		}
+	case "initialize", "completion/complete", "logging/setLevel":
+		return s.withParams(q)
 	}
 	return noMethod().answer(q)
+}
+
+// withParams answers what is asked for with params.
+func (s *server) withParams(q *request) *answer {
+	switch {
+	case q.era == modern && q.method != "completion/complete":
+		return noMethod().answer(q)
+	case len(q.raw) == 0:
+		return invalidParams("The params are missing.").answer(q)
+	case q.method == "initialize":
+		return s.initialize(q)
+	case q.method == "logging/setLevel":
+		return s.setLevel(q)
+	}
+	return s.complete(q)
 }
 
 // listen answers a subscription to changes of which there are none to tell. Those of lists are

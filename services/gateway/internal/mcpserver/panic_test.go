@@ -22,7 +22,7 @@ func (bomb) Call(context.Context, *route.Request) *route.Response { panic("secre
 
 func (bomb) Permits(*apikey.Principal) bool { return true }
 
-func TestPanicInTheSDKsGoroutine(t *testing.T) {
+func TestPanicOfARoute(t *testing.T) {
 	t.Parallel()
 	items := over(nil, item{id: "tool"}, item{id: "prompt", mcp: object{"type": "prompt"}})
 	set, wrong := routefile.Load(nil, fstest.MapFS{"routes.oas.json": {Data: document(t, items)}}, func(string) (string, bool) { return "", false })

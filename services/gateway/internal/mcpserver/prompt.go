@@ -173,13 +173,13 @@ func withoutPrompt(status int) *failure {
 // promptResult takes messages that the route has made itself, or makes one of its answer.
 func promptResult(x *exchange, response *route.Response) (*mcp.GetPromptResult, *failure) {
 	shown, text := content(x, response)
-	result := new(mcp.GetPromptResult)
+	result := &mcp.GetPromptResult{Messages: []*mcp.PromptMessage{{Role: "user", Content: shown}}}
 	if isJSONType(mediaType(response.Header)) && hasMessages(text) {
-		if err := stdjson.Unmarshal(text, result); err != nil {
+		var read mcp.GetPromptResult
+		if err := stdjson.Unmarshal(text, &read); err != nil {
 			return nil, &failure{code: codeInternal, message: "The prompt's route has given messages that are not those of MCP."}
 		}
-	} else {
-		result.Messages = []*mcp.PromptMessage{{Role: "user", Content: shown}}
+		result = &mcp.GetPromptResult{Meta: read.Meta, Description: read.Description, Messages: read.Messages}
 	}
 	if result.Description == "" {
 		result.Description = x.entry.prompt.description

@@ -32,7 +32,7 @@ type request struct {
 // envelope is JSON-RPC's part of a message.
 type envelope struct{ jsonrpc, id, method, params, result, fault jsontext.Value }
 
-// params are the parameters that are looked at here; the SDK looks at the others.
+// params are the parameters that several methods have.
 type params struct{ Meta, URI, Name, Cursor, Arguments, Notifications jsontext.Value }
 
 // meta is what a client says of itself and of the request since 2026-07-28, and the token

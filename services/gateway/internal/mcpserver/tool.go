@@ -1,10 +1,8 @@
 package mcpserver
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -23,8 +21,7 @@ import (
 
 // tool is what an entry has that is a tool.
 type tool struct {
-	input   jsontext.Value
-	headers []string // arguments that clients repeat in headers
+	headers []boundHeader
 	// output is the schema that answers fit for clients who see it; nil: there is none.
 	output *jsonschema.Schema
 	// withOutput is the entry of the list with that schema.
@@ -54,7 +51,11 @@ func (c *catalog) addTool(t Target, def routefile.MCPDef, s settings) error {
 		Name: def.Name, Title: title(def), Description: def.Description,
 		InputSchema: input, Annotations: def.Annotations, Meta: def.Meta,
 	}
-	own := &tool{input: input, headers: inHeaders(input), further: further(input)}
+	headers, err := boundHeaders(nil, input, nil)
+	if err != nil {
+		return fmt.Errorf("its input can't be a tool's: %w", err)
+	}
+	own := &tool{headers: headers, further: further(input)}
 	if len(s.DefaultTools) > 0 {
 		own.terms = terms(def.Name, shown.Title, def.Description, t.Definition.Tags)
 	}
@@ -122,20 +123,6 @@ func title(def routefile.MCPDef) string {
 	return def.Name
 }
 
-// inHeaders returns the properties of a schema that have x-mcp-header somewhere.
-func inHeaders(schema jsontext.Value) []string {
-	var properties jsontext.Value
-	fields{"properties": &properties}.read(schema)
-	var names []string
-	for raw, property := range jsonscan.Value(properties).Members() {
-		if bytes.Contains(property, []byte(`"x-mcp-header"`)) {
-			name, _ := raw.Text()
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
 // callTool checks the arguments, calls the tool's route and makes a result of its answer.
 // Faults of the arguments and of the route are results, which the model can read and
 // learn from; errors of the protocol would be the client's affair.
@@ -173,11 +160,7 @@ func (x *exchange) toolResult(ctx context.Context, response *route.Response) *mc
 	isError := response.Status < 200 || response.Status > 299
 	answered := mediaType(response.Header)
 	if answered == native && !isError {
-		result := new(mcp.CallToolResult)
-		if err := readNative(response.Body, result); err != nil {
-			return toolError("The tool's route has given a result that is not one of MCP.")
-		}
-		return x.cut(x.kept(ctx, response.Status, result))
+		return x.cut(x.kept(ctx, response.Status, readNative(response.Body)))
 	}
 	if isCoded(response.Header) {
 		return toolError("The tool's route answers with a Content-Encoding, which a tool can't show.")
@@ -269,21 +252,23 @@ func content(x *exchange, response *route.Response) (shown mcp.Content, text []b
 
 // readNative reads a result that a route has made itself. Values of its own stay as they
 // are written: no number passes through a float.
-func readNative(body []byte, result *mcp.CallToolResult) error {
-	if !jsontext.Value(body).IsValid() {
-		return errors.New("it is not valid JSON")
-	}
-	if err := json.Unmarshal(body, result); err != nil {
-		return fmt.Errorf("decode it: %w", err)
-	}
+func readNative(body []byte) *mcp.CallToolResult {
+	var read mcp.CallToolResult
 	var raw struct {
 		StructuredContent json.RawMessage `json:"structuredContent"`
 	}
-	if err := json.Unmarshal(body, &raw); err != nil {
-		return fmt.Errorf("decode it: %w", err)
+	if !jsontext.Value(body).IsValid() || json.Unmarshal(body, &read) != nil || json.Unmarshal(body, &raw) != nil {
+		return toolError("The tool's route has given a result that is not one of MCP.")
+	}
+	if read.InputRequests != nil || read.RequestState != "" {
+		return toolError("The tool's route asks the user for input, which a route can't get.")
+	}
+	result := &mcp.CallToolResult{Meta: read.Meta, Content: read.Content, IsError: read.IsError}
+	if result.Content == nil {
+		result.Content = []mcp.Content{}
 	}
 	if raw.StructuredContent != nil {
 		result.StructuredContent = raw.StructuredContent
 	}
-	return nil
+	return result
 }

@@ -209,6 +209,8 @@ func TestAnswersOfTools(t *testing.T) {
 		"a redirect":        {answer(302, "", ""), `{"isError":true,"content":[{"type":"text","text":"The tool's route has answered with status 302 Found"}]}`},
 		"a result of its own": {answer(200, "application/vnd.mcp+json", `{"content":[{"type":"text","text":"a"},{"type":"resource","resource":{"uri":"x:y","mimeType":"text/plain","text":"<t>"}}],"structuredContent":{"n":12345678901234567890}}`),
 			`{"content":[{"type":"text","text":"a"},{"type":"resource","resource":{"uri":"x:y","mimeType":"text/plain","text":"<t>"}}],"structuredContent":{"n":12345678901234567890}}`},
+		"a result that asks for input": {answer(200, "application/vnd.mcp+json", `{"content":[],"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create","params":{"message":"m","requestedSchema":{"type":"object"}}}}}`),
+			`{"isError":true,"content":[{"type":"text","text":"The tool's route asks the user for input, which a route can't get."}]}`},
 		"a result that is none": {answer(200, "application/vnd.mcp+json", `{"content":7}`), `{"isError":true,"content":[{"type":"text","text":"The tool's route has given a result that is not one of MCP."}]}`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -399,6 +401,66 @@ func TestArgumentsInHeaders(t *testing.T) {
 		t.Errorf("the route was called %d times", len(s.requests))
 	}
 	r.ask("tools/call", params).result() // before 2026-07-28 nobody sends them
+}
+
+// A header repeats an argument of any depth that is a text, an integer or a boolean, and nothing else.
+func TestKindsOfArgumentsInHeaders(t *testing.T) {
+	t.Parallel()
+	const schema = `{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"},"n":{"type":"integer","x-mcp-header":"Num"},
+		"b":{"type":"boolean","x-mcp-header":"Flag"},"o":{"type":"object","properties":{"deep":{"type":"string","x-mcp-header":"Deep"}}}}}`
+	r := start(t, nil, over(nil, item{id: "tool", method: "POST", more: body(schema)})...)
+	for _, tc := range []struct {
+		arguments, name, value string
+		agree                  bool
+	}{
+		{`{}`, "", "", true},
+		{`{}`, "Region", "eu", false},
+		{`{"region":null}`, "", "", true},
+		{`{"region":"eu"}`, "Num", "7", false},
+		{`{"region":"eu"}`, "Region", "=?base64?*?=", false},
+		{`{"region":{"a":1}}`, "Region", "eu", false},
+		{`{"n":7}`, "Num", "7", true},
+		{`{"n":7.0}`, "Num", "7", true},
+		{`{"n":7}`, "Num", "7.0", true},
+		{`{"n":7.5}`, "Num", "7.5", false},
+		{`{"n":7}`, "Num", "x", false},
+		{`{"n":"7"}`, "Num", "7", true}, // which the tool itself refuses
+		{`{"n":90071992547409930}`, "Num", "90071992547409930", false},
+		{`{"b":true}`, "Flag", "true", true},
+		{`{"b":true}`, "Flag", "false", false},
+		{`{"o":{"deep":"d"}}`, "Deep", "d", true},
+		{`{"o":{"deep":"d"}}`, "", "", false},
+		{`{"o":{}}`, "Deep", "d", false},
+	} {
+		var header []string
+		if tc.name != "" {
+			header = []string{"Mcp-Param-" + tc.name, tc.value}
+		}
+		got := r.modern("tools/call", `{"name":"tool","arguments":`+tc.arguments+`}`, header...)
+		if tc.agree {
+			got.result()
+		} else {
+			got.failure(400, -32020)
+		}
+	}
+}
+
+// A schema whose headers no client can send is refused when it is built.
+func TestHeadersOfArgumentsAreChecked(t *testing.T) {
+	t.Parallel()
+	for name, properties := range map[string]string{
+		"a number":      `"a":{"type":"number","x-mcp-header":"A"}`,
+		"no name":       `"a":{"type":"string","x-mcp-header":""}`,
+		"no text":       `"a":{"type":"string","x-mcp-header":7}`,
+		"no token":      `"a":{"type":"string","x-mcp-header":"a b"}`,
+		"one for two":   `"a":{"type":"string","x-mcp-header":"A"},"b":{"type":"string","x-mcp-header":"a"}`,
+		"one far below": `"o":{"type":"object","properties":{"a":{"type":"object","x-mcp-header":"A"}}}`,
+	} {
+		said := faults(t, over(nil, item{id: "tool", method: "POST", more: body(`{"type":"object","properties":{` + properties + `}}`)})...)
+		if !strings.Contains(said, "x-mcp-header of the property ") {
+			t.Errorf("%s: %s", name, said)
+		}
+	}
 }
 
 func TestHundredTools(t *testing.T) {
