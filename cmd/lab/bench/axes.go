@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"maps"
 
-	"waybill.dev/cmd/lab/bench/internal/load"
+	"waybill.dev/cmd/lab/internal/load"
 	"waybill.dev/cmd/lab/internal/stack"
 	"waybill.dev/shared/domain"
 )

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"waybill.dev/cmd/lab/bench/internal/load"
-	"waybill.dev/cmd/lab/bench/internal/meter"
+	"waybill.dev/cmd/lab/internal/load"
+	"waybill.dev/cmd/lab/internal/meter"
 )
 
 func TestNamesAreUnique(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 
 	"waybill.dev/cmd/internal/provenance"
 	"waybill.dev/cmd/lab/bench/internal/budget"
-	"waybill.dev/cmd/lab/bench/internal/load"
+	"waybill.dev/cmd/lab/internal/load"
 )
 
 // costed is a scenario whose cost is watched. A turn has a fixed number of events, and the next turn begins when

@@ -13,7 +13,7 @@ import (
 
 	"waybill.dev/cmd/lab/bench/internal/budget"
 	"waybill.dev/cmd/lab/bench/internal/count"
-	"waybill.dev/cmd/lab/bench/internal/load"
+	"waybill.dev/cmd/lab/internal/load"
 	"waybill.dev/cmd/lab/internal/stack"
 )
 

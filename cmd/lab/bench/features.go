@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"net/http"
 
-	"waybill.dev/cmd/lab/bench/internal/load"
+	"waybill.dev/cmd/lab/internal/load"
 	"waybill.dev/cmd/lab/internal/stack"
 	"waybill.dev/shared/domain"
 )

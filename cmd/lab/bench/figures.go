@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"waybill.dev/cmd/lab/bench/internal/load"
-	"waybill.dev/cmd/lab/bench/internal/meter"
+	"waybill.dev/cmd/lab/internal/load"
+	"waybill.dev/cmd/lab/internal/meter"
 )
 
 // figures are what was measured while something was published and delivered.

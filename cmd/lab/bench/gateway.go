@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"waybill.dev/cmd/lab/bench/internal/load"
-	"waybill.dev/cmd/lab/bench/internal/meter"
+	"waybill.dev/cmd/lab/internal/load"
+	"waybill.dev/cmd/lab/internal/meter"
 	"waybill.dev/cmd/lab/internal/stack"
 )
 

@@ -17,7 +17,7 @@ import (
 	"syscall"
 	"time"
 
-	"waybill.dev/cmd/lab/bench/internal/load"
+	"waybill.dev/cmd/lab/internal/load"
 )
 
 type options struct {

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"waybill.dev/cmd/lab/bench/internal/load"
-	"waybill.dev/cmd/lab/bench/internal/meter"
+	"waybill.dev/cmd/lab/internal/load"
+	"waybill.dev/cmd/lab/internal/meter"
 	"waybill.dev/cmd/lab/internal/stack"
 )
 

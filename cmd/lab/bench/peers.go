@@ -19,8 +19,8 @@ import (
 	"text/template"
 	"time"
 
-	"waybill.dev/cmd/lab/bench/internal/load"
-	"waybill.dev/cmd/lab/bench/internal/meter"
+	"waybill.dev/cmd/lab/internal/load"
+	"waybill.dev/cmd/lab/internal/meter"
 )
 
 // peer is another gateway, which does the same in the same run.

@@ -12,7 +12,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"waybill.dev/cmd/lab/bench/internal/load"
+	"waybill.dev/cmd/lab/internal/load"
 )
 
 // report is what a run found.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"sync"
 
-	"waybill.dev/cmd/lab/bench/internal/load"
-	"waybill.dev/cmd/lab/bench/internal/meter"
+	"waybill.dev/cmd/lab/internal/load"
+	"waybill.dev/cmd/lab/internal/meter"
 	"waybill.dev/cmd/lab/internal/stack"
 	"waybill.dev/shared/domain"
 )

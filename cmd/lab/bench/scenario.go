@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"waybill.dev/cmd/lab/bench/internal/load"
+	"waybill.dev/cmd/lab/internal/load"
 )
 
 // The two forms that Waybill ships in.

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"waybill.dev/cmd/lab/bench/internal/budget"
-	"waybill.dev/cmd/lab/bench/internal/load"
-	"waybill.dev/cmd/lab/bench/internal/meter"
 	"waybill.dev/cmd/lab/bench/internal/stages"
+	"waybill.dev/cmd/lab/internal/load"
+	"waybill.dev/cmd/lab/internal/meter"
 	"waybill.dev/shared/pgtest"
 )
 

@@ -43,7 +43,7 @@ type field struct {
 	stack  *stack.Stack
 	api    *stack.Client
 	sink   *sink.Sink
-	load   *load
+	load   *publisher
 	steady []receiver
 	flaky  receiver
 	held   receiver

@@ -17,6 +17,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"waybill.dev/cmd/lab/internal/load"
 	"waybill.dev/cmd/lab/internal/stack"
 	"waybill.dev/shared/domain"
 )
@@ -25,11 +26,11 @@ import (
 // so many wait to be tried again, and no new ones begin.
 const outstanding = 256
 
-// load publishes events at a rate, over REST and on JetStream, and knows which of them
+// publisher publishes events at a rate, over REST and on JetStream, and knows which of them
 // were accepted. A publication whose fate is unknown (no answer, or an answer that is no
 // 202) is tried again under the same id until it is accepted; over REST with the next API,
 // where there are several.
-type load struct {
+type publisher struct {
 	apis []*stack.Client
 	nats *nats.Conn
 	js   jetstream.JetStream
@@ -60,7 +61,7 @@ type load struct {
 	running  sync.WaitGroup
 }
 
-func newLoad(st *stack.Stack) (*load, error) {
+func newPublisher(st *stack.Stack) (*publisher, error) {
 	conn, err := nats.Connect(st.NATSURL, nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond),
 		nats.RetryOnFailedConnect(true), nats.ReconnectBufSize(-1), nats.CustomInboxPrefix("_INBOX_publisher"),
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})) // what fails is tried again
@@ -72,7 +73,7 @@ func newLoad(st *stack.Stack) (*load, error) {
 		return nil, fmt.Errorf("open JetStream: %w", err)
 	}
 	apis := st.Clients()
-	return &load{
+	return &publisher{
 		apis: apis, away: make([]atomic.Bool, len(apis)), inFlight: make([]atomic.Int64, len(apis)), nats: conn, js: js, kindOf: kindOf, shipmentOf: func(n int64) int64 { return n },
 		sent: make(map[string]time.Time), accepted: make(map[string]time.Time),
 		bus: make(map[string]time.Time), acked: make(map[string]time.Time),
@@ -80,19 +81,20 @@ func newLoad(st *stack.Stack) (*load, error) {
 }
 
 // Start begins to publish at the rates given.
-func (l *load) start(ctx context.Context, rest, bus int) {
+func (l *publisher) start(ctx context.Context, rest, bus int) {
+	publishing := context.WithoutCancel(ctx)
 	ctx, l.stop = context.WithCancel(ctx)
 	if rest > 0 {
-		l.running.Go(func() { l.pace(ctx, rest, l.postOne) })
+		l.running.Go(func() { load.Pace(ctx, rest, outstanding, func(int64) { l.postOne(publishing, l.next()) }) })
 	}
 	if bus > 0 {
-		l.running.Go(func() { l.pace(ctx, bus, l.busOne) })
+		l.running.Go(func() { load.Pace(ctx, bus, outstanding, func(int64) { l.busOne(publishing, l.next()) }) })
 	}
 }
 
 // end stops new publications and waits for those under way, which are tried on until
 // they are accepted or ctx is done.
-func (l *load) end(ctx context.Context) error {
+func (l *publisher) end(ctx context.Context) error {
 	l.stop()
 	done := make(chan struct{})
 	go func() {
@@ -107,35 +109,11 @@ func (l *load) end(ctx context.Context) error {
 	}
 }
 
-func (l *load) close() {
+func (l *publisher) close() {
 	l.stop()
 	l.nats.Close()
 	for _, api := range l.apis {
 		api.Close()
-	}
-}
-
-// pace calls one at the rate until ctx is done. The calls may take as long as they like.
-func (l *load) pace(ctx context.Context, rate int, one func(context.Context, event)) {
-	slots := make(chan struct{}, outstanding)
-	ticker := time.NewTicker(time.Second / time.Duration(rate))
-	defer ticker.Stop()
-	publishing := context.WithoutCancel(ctx)
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case slots <- struct{}{}:
-		}
-		l.running.Go(func() {
-			defer func() { <-slots }()
-			one(publishing, l.next())
-		})
 	}
 }
 
@@ -172,7 +150,7 @@ func kindOf(n int64) domain.EventType {
 
 const padding = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
-func (l *load) next() event {
+func (l *publisher) next() event {
 	n := l.number.Add(1)
 	e := event{id: fmt.Sprintf("chaos-%d", n), kind: l.kindOf(n), account: account{name: domain.DefaultAccount}}
 	if len(l.accounts) > 0 {
@@ -183,10 +161,10 @@ func (l *load) next() event {
 	return e
 }
 
-func (l *load) postOne(ctx context.Context, e event) { l.post(ctx, e.body, e) }
+func (l *publisher) postOne(ctx context.Context, e event) { l.post(ctx, e.body, e) }
 
 // postBatch publishes events in one request.
-func (l *load) postBatch(ctx context.Context, events []event) {
+func (l *publisher) postBatch(ctx context.Context, events []event) {
 	bodies := make([][]byte, len(events))
 	for i, e := range events {
 		bodies[i] = e.body
@@ -194,7 +172,7 @@ func (l *load) postBatch(ctx context.Context, events []event) {
 	l.post(ctx, slices.Concat([]byte("["), bytes.Join(bodies, []byte(",")), []byte("]")), events...)
 }
 
-func (l *load) post(ctx context.Context, body []byte, events ...event) {
+func (l *publisher) post(ctx context.Context, body []byte, events ...event) {
 	note := func(times map[string]time.Time) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -225,7 +203,7 @@ func (l *load) post(ctx context.Context, body []byte, events ...event) {
 	note(l.accepted)
 }
 
-func (l *load) busOne(ctx context.Context, e event) {
+func (l *publisher) busOne(ctx context.Context, e event) {
 	l.mu.Lock()
 	l.bus[e.id] = time.Now()
 	l.mu.Unlock()
@@ -243,7 +221,7 @@ func (l *load) busOne(ctx context.Context, e event) {
 
 // untilAccepted tries until it succeeds, a little slower each time. An answer that says
 // that the event is wrong is a fault of this program, and would never end.
-func (l *load) untilAccepted(ctx context.Context, try func(context.Context) error) {
+func (l *publisher) untilAccepted(ctx context.Context, try func(context.Context) error) {
 	for attempt := 1; ; attempt++ {
 		trying, cancel := context.WithTimeout(ctx, 5*time.Second)
 		err := try(trying)
@@ -263,20 +241,20 @@ func (l *load) untilAccepted(ctx context.Context, try func(context.Context) erro
 }
 
 // restAccepted returns what was accepted over REST, and when.
-func (l *load) restAccepted() map[string]time.Time { return l.copy(l.accepted) }
+func (l *publisher) restAccepted() map[string]time.Time { return l.copy(l.accepted) }
 
 // newestAccepted returns the n events that REST accepted last.
-func (l *load) newestAccepted(n int) []string {
+func (l *publisher) newestAccepted(n int) []string {
 	accepted := l.restAccepted()
 	ids := slices.SortedFunc(maps.Keys(accepted), func(a, b string) int { return accepted[b].Compare(accepted[a]) })
 	return ids[:min(n, len(ids))]
 }
 
 // busAcked returns what the bus acknowledged, and when.
-func (l *load) busAcked() map[string]time.Time { return l.copy(l.acked) }
+func (l *publisher) busAcked() map[string]time.Time { return l.copy(l.acked) }
 
 // busHolds says how many messages each stream has.
-func (l *load) busHolds(ctx context.Context) string {
+func (l *publisher) busHolds(ctx context.Context) string {
 	var text []string
 	for streams := l.js.ListStreams(ctx); ; {
 		info, ok := <-streams.Info()
@@ -288,12 +266,12 @@ func (l *load) busHolds(ctx context.Context) string {
 }
 
 // busSent returns what was published on JetStream, acknowledged or not, and when.
-func (l *load) busSent() map[string]time.Time { return l.copy(l.bus) }
+func (l *publisher) busSent() map[string]time.Time { return l.copy(l.bus) }
 
 // firstSent returns when each event was first sent.
-func (l *load) firstSent() map[string]time.Time { return l.copy(l.sent) }
+func (l *publisher) firstSent() map[string]time.Time { return l.copy(l.sent) }
 
-func (l *load) copy(m map[string]time.Time) map[string]time.Time {
+func (l *publisher) copy(m map[string]time.Time) map[string]time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return maps.Clone(m)

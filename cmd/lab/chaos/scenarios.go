@@ -90,7 +90,7 @@ func (b *bench) bare(ctx context.Context, start form, o stack.Options) (*field, 
 	}
 	f := &field{bench: b, stack: st, api: st.Client(), inFlightFor: storedWithin}
 	if f.sink, err = sink.New(); err == nil {
-		f.load, err = newLoad(st)
+		f.load, err = newPublisher(st)
 	}
 	if err != nil {
 		_ = st.Close()

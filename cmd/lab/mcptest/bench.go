@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"flag"
@@ -14,6 +13,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"waybill.dev/cmd/lab/internal/load"
+	"waybill.dev/cmd/lab/internal/meter"
 	"waybill.dev/cmd/lab/internal/stack"
 )
 
@@ -156,45 +157,54 @@ func (b *benched) measure(ctx context.Context, duration time.Duration, connectio
 	for _, q := range questions() {
 		request := fmt.Appendf(nil, "POST /mcp HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\n"+
 			"Accept: application/json, text/event-stream\r\n%sContent-Length: %d\r\n\r\n%s", b.address, q.header, len(q.body), q.body)
-		l := load{address: b.address, request: request, connections: 1}
-		first, err := l.first(ctx)
+		r := load.Repeat{Address: b.address, Request: request}
+		first, err := r.Once(ctx)
 		if err == nil {
 			err = q.examine(first)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", q.name, err)
 		}
-		l.want, l.connections, l.duration = first, connections, duration/4
-		if _, err := l.run(ctx); err != nil { // it warms up
+		r.Want, r.Connections, r.For = first, connections, duration/4
+		if _, err := r.Run(ctx); err != nil { // it warms up
 			return fmt.Errorf("%s: %w", q.name, err)
 		}
-		l.duration = duration
-		before, err := processorTime(b.pid)
+		r.For = duration
+		before, err := b.processorTime()
 		if err != nil {
 			return err
 		}
-		m, err := l.run(ctx)
+		p, err := r.Run(ctx)
+		if err == nil && p.Refused > 0 {
+			err = fmt.Errorf("%d answers are other ones, such as %s", p.Refused, p.Fault)
+		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", q.name, err)
 		}
-		after, err := processorTime(b.pid)
+		after, err := b.processorTime()
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(table, "%s\t%s\t%d B\t%.0f\t%s\t%s\t%.0f\t\n", b.name, q.name, len(first), m.perSecond,
-			m.p50.Round(10*time.Microsecond), m.p99.Round(10*time.Microsecond), float64(m.requests)/(after-before).Seconds())
+		fmt.Fprintf(table, "%s\t%s\t%d B\t%.0f\t%.2f ms\t%.2f ms\t%.0f\t\n", b.name, q.name, len(first), p.PerSecond(),
+			p.Latency.P50, p.Latency.P99, float64(p.Events)/(after-before).Seconds())
 	}
 	return nil
 }
 
+// processorTime returns what the server has taken of its processor since it started.
+func (b *benched) processorTime() (time.Duration, error) {
+	used, err := meter.CPU([]meter.Group{{Name: b.name, Pid: b.pid}})
+	return used[b.name], err
+}
+
 // examine looks at an answer.
-func (q question) examine(answer []byte) error {
+func (q question) examine(answer string) error {
 	var message struct {
 		ID     string
 		Result json.RawMessage
 		Error  json.RawMessage
 	}
-	if err := json.NewDecoder(bytes.NewReader(answer)).Decode(&message); err != nil {
+	if err := json.Unmarshal([]byte(answer), &message); err != nil {
 		return fmt.Errorf("read the answer: %w", err)
 	}
 	if message.ID != "1" || len(message.Error) > 0 {

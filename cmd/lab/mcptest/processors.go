@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,8 +8,6 @@ import (
 	"os/exec"
 	"regexp"
 	"strconv"
-	"strings"
-	"time"
 )
 
 // processors returns two processors that this process may use, as taskset names them.
@@ -41,27 +38,4 @@ func pin(ctx context.Context, pid int, processor string) error {
 		return fmt.Errorf("bind process %d to processor %s: %w: %s", pid, processor, err, output)
 	}
 	return nil
-}
-
-// processorTime returns what a process has taken of all processors since it started.
-func processorTime(pid int) (time.Duration, error) {
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, fmt.Errorf("read the server's processor time: %w", err)
-	}
-	// The name of the program, in brackets, may contain anything.
-	fields := strings.Fields(string(raw[bytes.LastIndexByte(raw, ')')+1:]))
-	const user, system, tickMilliseconds = 11, 12, 10 // see proc(5); Linux has 100 ticks a second
-	if len(fields) <= system {
-		return 0, fmt.Errorf("read the server's processor time: %d fields", len(fields))
-	}
-	ticks := 0
-	for _, field := range []string{fields[user], fields[system]} {
-		n, err := strconv.Atoi(field)
-		if err != nil {
-			return 0, fmt.Errorf("read the server's processor time: %w", err)
-		}
-		ticks += n
-	}
-	return time.Duration(ticks*tickMilliseconds) * time.Millisecond, nil
 }

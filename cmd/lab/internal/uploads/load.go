@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"waybill.dev/cmd/lab/internal/load"
 )
 
 const (
@@ -73,35 +75,15 @@ func NewLoad(host string, gateways []string, rate int) *Load {
 	return l
 }
 
-// Run sends requests until ctx is done, and waits for the last answers.
+// Run sends requests until ctx is done, and waits for the last answers. What too many open ones leave out
+// has to be seen to fail.
 func (l *Load) Run(ctx context.Context) {
-	var open sync.WaitGroup
-	slots := make(chan struct{}, inFlight)
-	started, sent := time.Now(), 0
-	ticker := time.NewTicker(5 * time.Millisecond)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			open.Wait()
-			for _, c := range l.clients {
-				c.CloseIdleConnections()
-			}
-			return
-		case <-ticker.C:
-		}
-		for due := int(time.Since(started).Seconds() * float64(l.rate)); sent < due; sent++ {
-			n := sent
-			select {
-			case slots <- struct{}{}:
-			default:
-				continue // too many are open: those are seen to fail
-			}
-			open.Go(func() {
-				defer func() { <-slots }()
-				l.ask(context.WithoutCancel(ctx), l.gateways[n%len(l.gateways)], l.clients[n/len(l.gateways)%len(l.clients)])
-			})
-		}
+	asking, gateways := context.WithoutCancel(ctx), int64(len(l.gateways))
+	load.Pace(ctx, l.rate, inFlight, func(n int64) {
+		l.ask(asking, l.gateways[n%gateways], l.clients[n/gateways%int64(len(l.clients))])
+	})
+	for _, c := range l.clients {
+		c.CloseIdleConnections()
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"waybill.dev/cmd/lab/bench/internal/meter"
+	"waybill.dev/cmd/lab/internal/meter"
 )
 
 func TestQuantiles(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"waybill.dev/cmd/lab/bench/internal/meter"
+	"waybill.dev/cmd/lab/internal/meter"
 )
 
 // Flock is endpoints that are counted together.

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"waybill.dev/cmd/lab/bench/internal/load"
+	"waybill.dev/cmd/lab/internal/load"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/envelope"
 )

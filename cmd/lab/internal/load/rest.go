@@ -79,7 +79,9 @@ type connection struct {
 	conn net.Conn
 	in   *bufio.Reader
 	out  []byte
-	kept bytes.Buffer // an answer that is no success
+	kept bytes.Buffer // an answer that is read
+	// whole has the bodies of all answers read, not only those of answers that are no 2xx.
+	whole bool
 }
 
 // dials returns n connections; when there is an error, those that are open.
@@ -111,7 +113,7 @@ func dial(ctx context.Context, address string, secure bool) (*connection, error)
 
 func (c *connection) close() { _ = c.conn.Close() }
 
-// post sends a request and reads the answer, whose body is returned when it is no 2xx.
+// post sends a request and reads the answer, whose body is returned when it is no 2xx, or the whole answer is wanted.
 func (c *connection) post(head, body []byte) (status int, answer string, err error) {
 	c.out = append(c.out[:0], head...)
 	c.out = strconv.AppendInt(c.out, int64(len(body)), 10)
@@ -129,7 +131,7 @@ func (c *connection) ask(request []byte) (status int, answer string, err error) 
 	if err != nil {
 		return 0, "", err
 	}
-	if status < 300 && length >= 0 {
+	if status < 300 && length >= 0 && !c.whole {
 		_, err := c.in.Discard(length)
 		return status, "", err
 	}
@@ -146,7 +148,7 @@ func (c *connection) ask(request []byte) (status int, answer string, err error) 
 			return 0, "", err
 		}
 	}
-	if status < 300 {
+	if status < 300 && !c.whole {
 		return status, "", nil
 	}
 	return status, c.kept.String(), nil

@@ -160,35 +160,5 @@ func ask(ctx context.Context, a Ask) (Published, error) {
 		request += "Authorization: Bearer " + a.Key + "\r\n"
 	}
 	request += "\r\n"
-	connections, err := dials(ctx, a.Address, a.TLS, a.Connections)
-	defer func() {
-		for _, c := range connections {
-			c.close()
-		}
-	}()
-	if err != nil {
-		return Published{}, err
-	}
-	const endless = 1 << 40
-	w := &work{source: newSource(Job{Events: endless, For: a.For})}
-	err = each(len(connections), func(i int) error {
-		for {
-			_, count, began := w.source.take(ctx, 1)
-			if count == 0 {
-				return nil
-			}
-			status, answer, err := connections[i].ask([]byte(request))
-			if err != nil {
-				return fmt.Errorf("ask %s: %w", a.Path, err)
-			}
-			if status != http.StatusOK {
-				w.refused.Add(1)
-				w.faults.add("%d: %s", status, answer)
-				continue
-			}
-			w.accepted.Add(1)
-			w.latency.Add(time.Since(began))
-		}
-	})
-	return w.published(), err
+	return Repeat{Address: a.Address, TLS: a.TLS, Request: []byte(request), Connections: a.Connections, For: a.For}.Run(ctx)
 }

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"waybill.dev/cmd/lab/bench/internal/meter"
+	"waybill.dev/cmd/lab/internal/meter"
 	"waybill.dev/shared/domain"
 )
 
