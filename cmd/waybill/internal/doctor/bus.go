@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/mod/semver"
+
 	"waybill.dev/cmd/internal/console"
 	"waybill.dev/cmd/internal/settings"
 	"waybill.dev/cmd/waybill/internal/finding"
@@ -49,7 +51,8 @@ func (s *site) checkBus(ctx context.Context) []finding.Finding {
 		text += fmt.Sprintf(", cluster %s, %d servers known", info.Cluster, len(info.Known))
 	}
 	found := one(finding.Good(text, "The bus can be reached."))
-	if older(info.Version, oldestServer) {
+	// A pre-release of that version has it, too.
+	if v := semver.MajorMinor("v" + info.Version); v != "" && semver.Compare(v, "v"+oldestServer) < 0 {
 		found = append(found, finding.Bad("nats-server "+info.Version+" is too old", "Retries need message schedules, which it does not have.", "install nats-server "+oldestServer+" or later"))
 	}
 	if s.Settings.BusReplicas > 1 && len(info.Known) < s.Settings.BusReplicas {
@@ -71,18 +74,6 @@ func remote(addresses []string) bool {
 		}
 	}
 	return false
-}
-
-// older reports whether version a is before b, by the first two numbers.
-func older(a, b string) bool {
-	var a1, a2, b1, b2 int
-	if n, _ := fmt.Sscanf(strings.TrimPrefix(a, "v"), "%d.%d", &a1, &a2); n != 2 {
-		return false
-	}
-	if n, _ := fmt.Sscanf(b, "%d.%d", &b1, &b2); n != 2 {
-		return false
-	}
-	return a1 < b1 || a1 == b1 && a2 < b2
 }
 
 func (s *site) checkRights(ctx context.Context) []finding.Finding {
