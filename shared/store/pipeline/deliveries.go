@@ -43,6 +43,11 @@ const (
 	sqlDead = `EXISTS (SELECT 1 FROM webhooks w WHERE w.id = d.webhook_id AND w.deleted)`
 	sqlOpen = `EXISTS (SELECT 1 FROM requests r WHERE r.delivery_id = d.id)`
 
+	// sqlCut holds for a delivery that overflowed before its webhook's circuit opened: it waits for the circuit, too.
+	// Nothing is written to such deliveries when the circuit opens or closes. With EXISTS, Postgres would read all circuits.
+	sqlCut = `(d.in_lane AND d.reason = '` + domain.ReasonOverCap + `' AND d.status IN ('pending', 'retrying')
+		AND coalesce((SELECT c.open_since IS NOT NULL FROM webhook_circuits c WHERE c.webhook_id = d.webhook_id), FALSE))`
+
 	sqlDeadRequest = `EXISTS (SELECT 1 FROM webhooks w WHERE w.id = r.webhook_id AND w.deleted)`
 
 	// sqlUnsendable holds for a delivery that jobs don't send again: a forged test, or one whose webhook is deleted or
@@ -74,10 +79,11 @@ type listedRow struct {
 	Delivery deliveryRow `gorm:"embedded"` // exported: gorm looks into no other
 	Open     bool
 	Dead     bool
+	Cut      bool
 }
 
 // shown returns the delivery as the log presents it: failed when its webhook is deleted
-// and it was not through, pending while a request for it is open.
+// and it was not through, pending while a request for it is open, and retrying while the circuit that it waits for is.
 func (r listedRow) shown() domain.Delivery {
 	d := r.Delivery.domain()
 	switch {
@@ -85,6 +91,8 @@ func (r listedRow) shown() domain.Delivery {
 		d.Status, d.Reason, d.NextAttemptAt = domain.StatusFailed, domain.ReasonWebhookDeleted, time.Time{}
 	case r.Open && !r.Dead:
 		d.Status, d.Reason, d.NextAttemptAt = domain.StatusPending, "", time.Time{}
+	case r.Cut && !r.Dead:
+		d.Status, d.Reason = domain.StatusRetrying, domain.ReasonCircuitOpen
 	}
 	return d
 }
@@ -241,7 +249,7 @@ func (scope deliveryScope) page(tx *gorm.DB, limit int) (found []domain.Delivery
 // list reads up to limit deliveries from the log and from the open requests.
 func (scope deliveryScope) list(tx *gorm.DB, limit int) (found []domain.Delivery, looked domain.DeliveryID, err error) {
 	var rows []listedRow
-	err = scope.logged(tx).Select(sqlListed + ", " + sqlOpen + " AS open, " + sqlDead + " AS dead").
+	err = scope.logged(tx).Select(sqlListed + ", " + sqlOpen + " AS open, " + sqlDead + " AS dead, " + sqlCut + " AS cut").
 		Order("d.id DESC").Limit(limit).Scan(&rows).Error
 	if err != nil {
 		return nil, "", fmt.Errorf("read log: %w", err)
@@ -283,7 +291,11 @@ func loggedCondition(status domain.Status) string {
 		return "d.status <> 'delivered' AND (" + sqlDead + " OR (d.status = 'failed' AND NOT " + sqlOpen + "))"
 	case domain.StatusDelivered:
 		return "d.status = 'delivered' AND (" + sqlDead + " OR NOT " + sqlOpen + ")"
-	case domain.StatusPending, domain.StatusRetrying, domain.StatusHeld:
+	case domain.StatusRetrying:
+		return "d.status <> 'delivered' AND (d.status = 'retrying' OR " + sqlCut + ") AND NOT " + sqlOpen + " AND NOT " + sqlDead
+	case domain.StatusPending:
+		return "d.status <> 'delivered' AND d.status = 'pending' AND NOT " + sqlCut + " AND NOT " + sqlOpen + " AND NOT " + sqlDead
+	case domain.StatusHeld:
 		return "d.status <> 'delivered' AND d.status = '" + string(status) + "' AND NOT " + sqlOpen + " AND NOT " + sqlDead
 	}
 	return ""
@@ -331,7 +343,7 @@ func (p *Pipeline) GetDelivery(ctx context.Context, account string, id domain.De
 // from the request for it.
 func takeDelivery(tx *gorm.DB, lock []clause.Expression, account string, id domain.DeliveryID, day store.Date) (listedRow, error) {
 	var row listedRow
-	err := tx.Table("deliveries AS d").Select(sqlWhole+", "+sqlOpen+" AS open, "+sqlDead+" AS dead").Clauses(lock...).
+	err := tx.Table("deliveries AS d").Select(sqlWhole+", "+sqlOpen+" AS open, "+sqlDead+" AS dead, "+sqlCut+" AS cut").Clauses(lock...).
 		Where("d.account = ? AND d.id = ? AND d.day = ?", account, string(id), day).Take(&row).Error
 	if !errors.Is(err, gorm.ErrRecordNotFound) {
 		return row, err

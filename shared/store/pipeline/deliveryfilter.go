@@ -47,7 +47,8 @@ func (f DeliveryFilter) indexed() []condition {
 		if !open {
 			add("d.test")
 		}
-	case f.Reason != "" && f.Reason != domain.ReasonWebhookDeleted:
+	case f.Reason == domain.ReasonWebhookDeleted, f.Reason == domain.ReasonCircuitOpen: // rows with other reasons are shown with it, too
+	case f.Reason != "":
 		add("d.reason = ? AND d.reason <> ''", f.Reason)
 	case f.Test != nil && *f.Test && !open:
 		add("d.test")
@@ -87,6 +88,13 @@ func shownReason(reason string) string {
 	asStored := "d.reason = ? AND (NOT " + sqlDead + " OR " + ended + ") AND (NOT " + sqlOpen + " OR " + sqlDead + ")"
 	if reason == domain.ReasonWebhookDeleted {
 		return "((" + asStored + ") OR (" + sqlDead + " AND NOT " + ended + "))"
+	}
+	const cut = sqlCut + " AND NOT " + sqlDead + " AND NOT " + sqlOpen
+	switch reason {
+	case domain.ReasonCircuitOpen:
+		return "((" + asStored + ") OR (" + cut + "))"
+	case domain.ReasonOverCap:
+		return asStored + " AND NOT " + sqlCut
 	}
 	return asStored
 }

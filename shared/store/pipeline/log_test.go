@@ -27,6 +27,7 @@ func logTests() storetest.Tests[*bench] {
 		"lists deliveries in pages":        testDeliveryPages,
 		"filters deliveries":               testDeliveryFilters,
 		"filters deliveries by status":     testDeliveryStatus,
+		"shows the circuit that opened":    testDeliveryCut,
 		"shows what a deletion leaves":     testDeliveryDeleted,
 		"refuses cursors of others":        testCursors,
 		"filters deliveries by all else":   testFilters,
@@ -217,6 +218,50 @@ func (b *bench) everyStatus(t *testing.T, w domain.Webhook, names map[domain.Del
 		b.Recorded(t, o)
 	}
 	return ids
+}
+
+// What overflowed before its webhook's circuit opened is shown as waiting for the circuit, until that closes.
+func testDeliveryCut(t *testing.T, b *bench) {
+	w, other := b.Webhook(t), b.Webhook(t)
+	overflowed := func(id string, of domain.Webhook) domain.DeliveryID {
+		e := b.Accepted(t, id)
+		o := b.Outcome(e, of, domain.StatusPending)
+		o.Attempt, o.Attempts, o.InLane, o.Reason = nil, 0, true, domain.ReasonOverCap
+		b.Recorded(t, o)
+		return o.Delivery
+	}
+	id, others := overflowed("evt_1", w), overflowed("evt_2", other)
+	circuit := domain.Circuit{OpenSince: b.Clock.Now(), Failures: 20, FailingSince: b.Clock.Now(), SaidAt: b.Clock.Now()}
+	for _, open := range []bool{true, false} {
+		if !open {
+			circuit = domain.Circuit{SaidAt: b.Clock.Now().Add(time.Second)}
+		}
+		if _, err := b.Record(t.Context(), []domain.RecordBatch{{Health: []domain.HealthChange{{Webhook: w.ID, At: circuit.SaidAt, Circuit: &circuit}}}}); err != nil {
+			t.Fatal(err)
+		}
+		status, reason, waits := domain.StatusPending, domain.ReasonOverCap, []domain.DeliveryID{others, id}
+		var cut []domain.DeliveryID
+		if open {
+			status, reason, waits, cut = domain.StatusRetrying, domain.ReasonCircuitOpen, waits[:1], waits[1:]
+		}
+		if d, _ := b.Delivery(t, id); d.Status != status || d.Reason != reason {
+			t.Errorf("open %v: it is %s, %s; want %s, %s", open, d.Status, d.Reason, status, reason)
+		}
+		if d, _ := b.Delivery(t, others); d.Status != domain.StatusPending || d.Reason != domain.ReasonOverCap {
+			t.Errorf("open %v: that of another webhook is %s, %s", open, d.Status, d.Reason)
+		}
+		for _, tc := range []struct {
+			filter pipeline.DeliveryFilter
+			want   []domain.DeliveryID
+		}{
+			{pipeline.DeliveryFilter{Status: domain.StatusPending}, waits}, {pipeline.DeliveryFilter{Reason: domain.ReasonOverCap}, waits},
+			{pipeline.DeliveryFilter{Status: domain.StatusRetrying}, cut}, {pipeline.DeliveryFilter{Reason: domain.ReasonCircuitOpen}, cut},
+		} {
+			if got := b.Deliveries(t, tc.filter); !slices.Equal(got, tc.want) {
+				t.Errorf("open %v: %+v lists %v, want %v", open, tc.filter, got, tc.want)
+			}
+		}
+	}
 }
 
 func testDeliveryStatus(t *testing.T, b *bench) {

@@ -138,7 +138,7 @@ func (p *Pipeline) RequestRetry(ctx context.Context, account string, id domain.D
 func inFlight(row listedRow, now time.Time) bool {
 	switch domain.Status(row.Delivery.Status) {
 	case domain.StatusPending:
-		return true
+		return !row.Cut
 	case domain.StatusRetrying:
 		return !row.Delivery.InLane && !row.Delivery.NextAttemptAt.Time().After(now)
 	}
