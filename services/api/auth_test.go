@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	api "waybill.dev/services/api"
-	"waybill.dev/services/api/internal/auth"
+	"waybill.dev/services/api/internal/kernel/auth"
 	"waybill.dev/shared/authenticator"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"

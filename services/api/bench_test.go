@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	api "waybill.dev/services/api"
-	"waybill.dev/services/api/internal/auth"
+	"waybill.dev/services/api/internal/kernel/auth"
 	"waybill.dev/shared/apikey"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/bus/bustest"

@@ -1,7 +1,7 @@
 package api
 
 import (
-	"waybill.dev/services/api/internal/domains"
+	"waybill.dev/services/api/internal/families/domains"
 	"waybill.dev/shared/bus"
 )
 

@@ -3,11 +3,11 @@ package api
 import (
 	"net/http"
 
-	"waybill.dev/services/api/internal/audit"
-	"waybill.dev/services/api/internal/auth"
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/system"
-	"waybill.dev/services/api/internal/live"
+	"waybill.dev/services/api/internal/kernel/audit"
+	"waybill.dev/services/api/internal/kernel/auth"
+	"waybill.dev/services/api/internal/kernel/live"
 	"waybill.dev/shared/news"
 )
 

@@ -4,11 +4,11 @@ import (
 	"context"
 	"net/http"
 
-	"waybill.dev/services/api/internal/auth"
 	"waybill.dev/services/api/internal/console"
-	"waybill.dev/services/api/internal/live"
-	"waybill.dev/services/api/internal/selfapi"
-	"waybill.dev/services/api/internal/web"
+	"waybill.dev/services/api/internal/kernel/auth"
+	"waybill.dev/services/api/internal/kernel/live"
+	"waybill.dev/services/api/internal/kernel/selfapi"
+	"waybill.dev/services/api/internal/kernel/web"
 	"waybill.dev/shared/apikey"
 )
 

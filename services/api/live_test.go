@@ -12,7 +12,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"waybill.dev/services/api/internal/live"
+	"waybill.dev/services/api/internal/kernel/live"
 	"waybill.dev/shared/domain"
 )
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"waybill.dev/services/api/internal/relay"
+	"waybill.dev/services/api/internal/kernel/relay"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/pgtest"

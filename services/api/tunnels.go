@@ -1,7 +1,7 @@
 package api
 
 import (
-	"waybill.dev/services/api/internal/tunnels"
+	"waybill.dev/services/api/internal/families/tunnels"
 	"waybill.dev/shared/authenticator"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/tunnel"

@@ -6,7 +6,7 @@ import (
 	"net/http"
 
 	"waybill.dev/services/gateway/internal/acme"
-	"waybill.dev/services/gateway/internal/edge"
+	"waybill.dev/services/gateway/internal/certificates"
 	"waybill.dev/services/gateway/internal/hosts"
 )
 
@@ -40,14 +40,14 @@ func (s *Service) domainsChanged() {
 // TLS returns what a TLS server in front of Handler listens with: the name that a client gives
 // decides which certificate it gets, and for whose hosts the connection is.
 func (s *Service) TLS() *tls.Config {
-	options := edge.Options{
+	options := certificates.Options{
 		Hosts: hosts.New(s.options.Domain, s.rollout, http.NotFoundHandler()), Uploads: s.domains, Own: s.options.Certificate,
 		Clients: s.clients, Logger: s.options.Logger,
 	}
 	if s.acme != nil {
 		options.Authority = s.acme
 	}
-	return edge.New(options).Config()
+	return certificates.New(options).Config()
 }
 
 // answering answers an authority that looks at a custom domain, and gives every other request to

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"waybill.dev/cmd/internal/console"
+	"waybill.dev/cmd/internal/terminal"
 	"waybill.dev/shared/domain"
 )
 
@@ -266,7 +266,7 @@ func (c *Client) do(sender *http.Client, request *http.Request) ([]byte, error) 
 // judge distinguishes successful answers, problems, and answers that don't come from Waybill.
 func (c *Client) judge(response *http.Response, answer []byte) ([]byte, error) {
 	if to := response.Header.Get("Location"); response.StatusCode >= http.StatusMultipleChoices && response.StatusCode < http.StatusBadRequest {
-		return nil, fmt.Errorf("%s answers with a redirect to %s, where the key is not sent: name the installation itself with --server", c.base, console.Clean(to))
+		return nil, fmt.Errorf("%s answers with a redirect to %s, where the key is not sent: name the installation itself with --server", c.base, terminal.Clean(to))
 	}
 	if response.StatusCode >= http.StatusBadRequest {
 		if problem := c.problemOf(response, answer); problem != nil {
@@ -287,7 +287,7 @@ func isTree(text []byte) bool {
 
 func kindOf(response *http.Response) string {
 	if kind := response.Header.Get("Content-Type"); kind != "" {
-		return console.Clean(kind)
+		return terminal.Clean(kind)
 	}
 	return "a body without a content type"
 }

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"strings"
 
-	"waybill.dev/cmd/internal/console"
+	"waybill.dev/cmd/internal/terminal"
 )
 
 // Problem is an error answer of the API.
@@ -43,17 +43,17 @@ func (p *Problem) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "the API answers %d", p.Status)
 	if p.Code != "" {
-		fmt.Fprintf(&b, " %s", console.Clean(p.Code))
+		fmt.Fprintf(&b, " %s", terminal.Clean(p.Code))
 	}
 	if p.Detail != "" {
-		fmt.Fprintf(&b, ": %s", console.Clean(p.Detail))
+		fmt.Fprintf(&b, ": %s", terminal.Clean(p.Detail))
 	}
 	for _, e := range p.Errors {
 		at := e.Pointer + e.Parameter
 		if at == "" {
 			at = "body"
 		}
-		fmt.Fprintf(&b, "\n  %s: %s", console.Clean(at), console.Clean(e.Detail))
+		fmt.Fprintf(&b, "\n  %s: %s", terminal.Clean(at), terminal.Clean(e.Detail))
 	}
 	if hint := p.hint(); hint != "" {
 		fmt.Fprintf(&b, "\n  %s", hint)
@@ -73,9 +73,9 @@ func (p *Problem) hint() string {
 		}
 		return hint
 	case p.retryAfter != "":
-		return "Try again after " + console.Clean(p.retryAfter) + " s."
+		return "Try again after " + terminal.Clean(p.retryAfter) + " s."
 	case p.Status >= http.StatusInternalServerError && p.RequestID != "":
-		return "The server's log has more under request " + console.Clean(p.RequestID) + "."
+		return "The server's log has more under request " + terminal.Clean(p.RequestID) + "."
 	}
 	return ""
 }

@@ -90,7 +90,7 @@ var rules = []struct {
 	{"waybill.dev/shared/pgtest", nil, true, "test support"},
 	{"waybill.dev/shared/bus/bustest", nil, true, "test support"},
 
-	{"github.com/gin-gonic/gin", []string{"waybill.dev/services/api/internal/web"}, false, "the kernel of the API routes; no family of resources sees how"},
+	{"github.com/gin-gonic/gin", []string{"waybill.dev/services/api/internal/kernel/web"}, false, "the kernel of the API routes; no family of resources sees how"},
 	{"gorm.io/", append(exact(families), engine, frame), false, "rows stay with their tables; callers see domain types"},
 	{"github.com/jackc/pgx", []string{engine, exactly + "waybill.dev/shared/store/recorder", exactly + "waybill.dev/shared/store/pipeline"}, true, "SQL is written beside its tables; only what is accepted and recorded in bulk goes to the driver itself"},
 	{"modernc.org/sqlite", []string{engine}, true, "the engine opens databases"},

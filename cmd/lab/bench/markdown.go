@@ -89,7 +89,7 @@ func (r *report) parts(dir string) ([]part, error) {
 // delivering is the code that a delivery takes.
 func delivering() []string {
 	return []string{
-		"services/api/internal/accept", "services/api/internal/events", "services/api/internal/relay", "services/dispatcher",
+		"services/api/internal/kernel/accept", "services/api/internal/families/events", "services/api/internal/kernel/relay", "services/dispatcher",
 		"shared/bus", "shared/egress", "shared/envelope", "shared/store/pipeline", "shared/store/recorder",
 	}
 }

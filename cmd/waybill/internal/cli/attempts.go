@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"waybill.dev/cmd/internal/console"
+	"waybill.dev/cmd/internal/terminal"
 	"waybill.dev/services/dispatcher"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/units"
@@ -111,5 +111,5 @@ func (t *teller) tell(m dispatcher.Made) {
 		rest += " " + style.Bad(string(m.Status))
 	}
 	fmt.Fprintf(t.stdout, "%s %s %-19s %s → %s %s%s\n", m.Attempt.StartedAt.Local().Format("15:04:05"), status, m.EventType,
-		console.Clean(m.EventID), console.Clean(host), style.Dim(units.Duration(m.Attempt.Duration)), rest)
+		terminal.Clean(m.EventID), terminal.Clean(host), style.Dim(units.Duration(m.Attempt.Duration)), rest)
 }

@@ -11,10 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"waybill.dev/cmd/internal/console"
 	"waybill.dev/cmd/internal/datadir"
 	"waybill.dev/cmd/internal/settings"
 	"waybill.dev/cmd/internal/telemetry"
+	"waybill.dev/cmd/internal/terminal"
 	"waybill.dev/cmd/waybill/internal/backup"
 )
 
@@ -114,7 +114,7 @@ func (a *app) restore() *cobra.Command {
 		if data != defaultData {
 			where = " --data " + quote(data)
 		}
-		a.note("Restored to %s. What was sent after the backup may be sent again, with the same\nwebhook-id. Start it with: %s dev%s", console.Clean(data), a.binary, where)
+		a.note("Restored to %s. What was sent after the backup may be sent again, with the same\nwebhook-id. Start it with: %s dev%s", terminal.Clean(data), a.binary, where)
 		return nil
 	})
 	return cmd
@@ -122,17 +122,17 @@ func (a *app) restore() *cobra.Command {
 
 func (a *app) printManifest(form output, path string, m backup.Manifest) error {
 	if form == asJSON {
-		return console.JSON(a.stdout, struct {
+		return terminal.JSON(a.stdout, struct {
 			File string `json:"file"`
 			backup.Manifest
 		}{path, m})
 	}
 	fmt.Fprintf(a.stdout, "%s  %s, waybill %s, migration %d\n",
-		a.style().Bold(console.Clean(path)), m.CreatedAt.Format(time.RFC3339), console.Clean(m.Waybill), m.Migration)
+		a.style().Bold(terminal.Clean(path)), m.CreatedAt.Format(time.RFC3339), terminal.Clean(m.Waybill), m.Migration)
 	var rows [][]string
 	for _, f := range m.Files {
-		rows = append(rows, []string{f.Name, console.Size(f.Size), f.SHA256[:12] + "…"})
+		rows = append(rows, []string{f.Name, terminal.Size(f.Size), f.SHA256[:12] + "…"})
 	}
-	console.Table(a.stdout, []string{"FILE", "SIZE", "SHA-256"}, rows)
+	terminal.Table(a.stdout, []string{"FILE", "SIZE", "SHA-256"}, rows)
 	return nil
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"waybill.dev/cmd/internal/client"
-	"waybill.dev/cmd/internal/console"
 	"waybill.dev/cmd/internal/datadir"
 	"waybill.dev/cmd/internal/settings"
+	"waybill.dev/cmd/internal/terminal"
 	"waybill.dev/shared/domain"
 )
 
@@ -130,7 +130,7 @@ func (t *target) hint() string {
 	if t.server != "" || err != nil || running.API == defaultServer {
 		return ""
 	}
-	return "A key that you name is sent to --server, else to " + defaultServer + ". If the key belongs to the installation in " + t.data + ", add --server " + console.Clean(running.API)
+	return "A key that you name is sent to --server, else to " + defaultServer + ". If the key belongs to the installation in " + t.data + ", add --server " + terminal.Clean(running.API)
 }
 
 // stored returns the key in the data directory, if base is the address of what runs there.

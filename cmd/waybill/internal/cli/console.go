@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"waybill.dev/cmd/internal/console"
+	"waybill.dev/cmd/internal/terminal"
 )
 
 // consoleLink is what POST /console/links answers.
@@ -49,9 +49,9 @@ func (a *app) console() *cobra.Command {
 			return errors.New("the answer has no link to the console")
 		}
 		if *form == asJSON {
-			return console.JSON(a.stdout, link)
+			return terminal.JSON(a.stdout, link)
 		}
-		fmt.Fprintln(a.stdout, console.Clean(link.URL))
+		fmt.Fprintln(a.stdout, terminal.Clean(link.URL))
 		a.note("It works once, within a minute.")
 		return nil
 	})

@@ -15,7 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"waybill.dev/cmd/internal/console"
+	"waybill.dev/cmd/internal/terminal"
 	"waybill.dev/shared/domain"
 )
 
@@ -95,7 +95,7 @@ func (c *contexts) find(name string) (*oneContext, error) {
 	if one := c.Named[name]; one != nil {
 		return one, nil
 	}
-	return nil, usagef("there is no context %s: waybill context add %[1]s --server URL makes it", console.Clean(name))
+	return nil, usagef("there is no context %s: waybill context add %[1]s --server URL makes it", terminal.Clean(name))
 }
 
 // contextName is what a context may be called.
@@ -139,7 +139,7 @@ func (a *app) addContext() *cobra.Command {
 			return err
 		}
 		if key == "" {
-			if console.IsTerminal(a.stdin) {
+			if terminal.IsTerminal(a.stdin) {
 				a.note("Paste the API key, and press Enter and Ctrl-D:")
 			}
 			text, err := io.ReadAll(io.LimitReader(a.stdin, 4<<10))
@@ -243,7 +243,7 @@ func (a *app) listContexts() *cobra.Command {
 			lines = append(lines, contextLine{name, c.Named[name].Server, name == c.Current})
 		}
 		if *form == asJSON {
-			return console.JSON(a.stdout, lines)
+			return terminal.JSON(a.stdout, lines)
 		}
 		if len(lines) == 0 {
 			a.note("There are no contexts.")
@@ -253,7 +253,7 @@ func (a *app) listContexts() *cobra.Command {
 				fmt.Fprintln(a.stdout, line.Name)
 				continue
 			}
-			fmt.Fprintf(a.stdout, "%s %s  %s\n", map[bool]string{true: "*", false: " "}[line.Current], line.Name, console.Clean(line.Server))
+			fmt.Fprintf(a.stdout, "%s %s  %s\n", map[bool]string{true: "*", false: " "}[line.Current], line.Name, terminal.Clean(line.Server))
 		}
 		return nil
 	})

@@ -16,7 +16,7 @@ import (
 
 	"waybill.dev/cmd/internal/boot"
 	"waybill.dev/cmd/internal/client"
-	"waybill.dev/cmd/internal/console"
+	"waybill.dev/cmd/internal/terminal"
 	"waybill.dev/cmd/waybill/internal/bundle"
 	"waybill.dev/cmd/waybill/internal/verb"
 	"waybill.dev/shared/domain"
@@ -162,7 +162,7 @@ func (a *app) upload(ctx context.Context, c *client.Client, d deploying, dir str
 		}
 	}
 	w := a.watch(c, to)
-	w.say("Uploading %s to project %s, branch %s: %s, %s.", console.Clean(dir), console.Clean(d.project), console.Clean(d.branch), many(b.Files, "file"), bundle.Bytes(b.Size))
+	w.say("Uploading %s to project %s, branch %s: %s, %s.", terminal.Clean(dir), terminal.Clean(d.project), terminal.Clean(d.branch), many(b.Files, "file"), bundle.Bytes(b.Size))
 	if names := leftOut(b.LeftOut); names != "" {
 		w.say("Left out: %s.", names)
 	}
@@ -183,7 +183,7 @@ func (a *app) upload(ctx context.Context, c *client.Client, d deploying, dir str
 func leftOut(names []string) string {
 	var list []string
 	for _, name := range names[:min(len(names), listedOut)] {
-		list = append(list, console.Clean(name))
+		list = append(list, terminal.Clean(name))
 	}
 	text := strings.Join(list, ", ")
 	if more := len(names) - len(list); more > 0 {
@@ -198,7 +198,7 @@ func (a *app) explainUpload(err error, to client.Source) error {
 	if !ok || problem.Status != http.StatusNotFound {
 		return err
 	}
-	return fmt.Errorf("account %s has no project %s\n  Make it: %s projects create %[2]s", console.Clean(to.Account), console.Clean(to.Project), a.binary)
+	return fmt.Errorf("account %s has no project %s\n  Make it: %s projects create %[2]s", terminal.Clean(to.Account), terminal.Clean(to.Project), a.binary)
 }
 
 // addDeployments adds to the verbs of deployments what follows a build or reads one.
@@ -327,11 +327,11 @@ func earlier(d client.Deployment, builds []client.BuildLine, named []string) (cl
 	case len(found) == 1:
 		return found[0], nil
 	case len(found) > 1:
-		return client.BuildLine{}, usagef("%s is the beginning of %s", console.Clean(named[0]), many(len(found), "build"))
+		return client.BuildLine{}, usagef("%s is the beginning of %s", terminal.Clean(named[0]), many(len(found), "build"))
 	case len(named) > 0:
-		return client.BuildLine{}, fmt.Errorf("%s has no good build %s; see: waybill deployments builds %[1]s", console.Clean(d.Name), console.Clean(named[0]))
+		return client.BuildLine{}, fmt.Errorf("%s has no good build %s; see: waybill deployments builds %[1]s", terminal.Clean(d.Name), terminal.Clean(named[0]))
 	}
-	return client.BuildLine{}, fmt.Errorf("%s has no good build before the one that is served", console.Clean(d.Name))
+	return client.BuildLine{}, fmt.Errorf("%s has no good build before the one that is served", terminal.Clean(d.Name))
 }
 
 func (a *app) buildLog() *cobra.Command {
@@ -359,7 +359,7 @@ func (a *app) buildLog() *cobra.Command {
 				return err
 			}
 			if d.LastBuild == nil {
-				return fmt.Errorf("%s has no build", console.Clean(d.Name))
+				return fmt.Errorf("%s has no build", terminal.Clean(d.Name))
 			}
 			args = append(args, d.LastBuild.ID)
 		} else if args[1], err = act.build(cmd.Context(), c, args[0], args[1]); err != nil {
@@ -374,7 +374,7 @@ func (a *app) buildLog() *cobra.Command {
 			return err
 		}
 		p := logPrinter{w: a.stdout, width: math.MaxInt}
-		if columns := console.Columns(a.stdout); columns > 0 {
+		if columns := terminal.Columns(a.stdout); columns > 0 {
 			p.width = columns
 		}
 		p.write(steps)

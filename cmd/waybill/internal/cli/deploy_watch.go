@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 
 	"waybill.dev/cmd/internal/client"
-	"waybill.dev/cmd/internal/console"
+	"waybill.dev/cmd/internal/terminal"
 )
 
 // A build is looked after often at first: most take less than a second.
@@ -36,7 +36,7 @@ type watcher struct {
 
 func (a *app) watch(c *client.Client, to client.Source) *watcher {
 	p := logPrinter{w: a.stderr, width: math.MaxInt}
-	if columns := console.Columns(a.stderr); columns > 0 {
+	if columns := terminal.Columns(a.stderr); columns > 0 {
 		p.width = columns
 	}
 	return &watcher{app: a, client: c, to: to, log: p, live: newLiveLine(a.stderr)}
@@ -44,7 +44,7 @@ func (a *app) watch(c *client.Client, to client.Source) *watcher {
 
 func (w *watcher) say(format string, args ...any) {
 	w.live.clear()
-	w.note("%s", console.Hang(fmt.Sprintf(format, args...), 2, 0, w.log.width))
+	w.note("%s", terminal.Hang(fmt.Sprintf(format, args...), 2, 0, w.log.width))
 }
 
 // outcome is what a deployment is told with.
@@ -62,13 +62,13 @@ type outcome struct {
 // end follows the build until its end, and says what became of it.
 func (w *watcher) end(ctx context.Context, accepted client.Accepted, wait time.Duration, form output) error {
 	if accepted.StatusID == "" { // a folder that the installation itself has: it was read already
-		w.say("The routes of %s were read anew.", console.Clean(accepted.DeploymentName))
+		w.say("The routes of %s were read anew.", terminal.Clean(accepted.DeploymentName))
 		return nil
 	}
 	status, err := w.follow(ctx, accepted, wait)
 	w.live.clear()
 	if err != nil {
-		return fmt.Errorf("%w\n  The build goes on. See what became of it: %s deployments builds %s", err, w.binary, console.Clean(accepted.DeploymentName))
+		return fmt.Errorf("%w\n  The build goes on. See what became of it: %s deployments builds %s", err, w.binary, terminal.Clean(accepted.DeploymentName))
 	}
 	url := status.URL
 	if url == "" {
@@ -76,25 +76,25 @@ func (w *watcher) end(ctx context.Context, accepted client.Accepted, wait time.D
 	}
 	result := outcome{accepted.DeploymentName, url, status.LocalURL, accepted.BuildID, accepted.StatusID, status.Status, status.Result.Routes, status.Result.Errors}
 	if form == asJSON {
-		if err := console.JSON(w.stdout, result); err != nil {
+		if err := terminal.JSON(w.stdout, result); err != nil {
 			return err
 		}
 	}
 	if status.Status != client.DeploymentSuccess {
 		return w.failed(ctx, result)
 	}
-	style := console.StyleFor(w.stderr)
+	style := terminal.StyleFor(w.stderr)
 	if url == "" {
 		w.say("%s Deployed %s, with %s. The installation does not say at which URL its gateways answer: its operator sets WAYBILL_GATEWAY_URL.",
-			style.Good("✓"), console.Clean(accepted.DeploymentName), many(result.Routes, "route"))
+			style.Good("✓"), terminal.Clean(accepted.DeploymentName), many(result.Routes, "route"))
 		return nil
 	}
-	w.say("%s Deployed %s, with %s.", style.Good("✓"), console.Clean(accepted.DeploymentName), many(result.Routes, "route"))
+	w.say("%s Deployed %s, with %s.", style.Good("✓"), terminal.Clean(accepted.DeploymentName), many(result.Routes, "route"))
 	if form != asJSON {
-		fmt.Fprintln(w.stdout, console.Clean(url))
+		fmt.Fprintln(w.stdout, terminal.Clean(url))
 	}
 	if status.LocalURL != "" {
-		w.say("Clients that can't look up names below localhost reach it at %s", console.Clean(status.LocalURL))
+		w.say("Clients that can't look up names below localhost reach it at %s", terminal.Clean(status.LocalURL))
 	}
 	return nil
 }
@@ -231,14 +231,14 @@ func (p *logPrinter) line(step string, line client.LogLine) {
 	var text strings.Builder
 	for _, place := range []string{line.File, line.Operation, line.Pointer} {
 		if place != "" {
-			text.WriteString(console.Clean(place) + ": ")
+			text.WriteString(terminal.Clean(place) + ": ")
 		}
 	}
-	text.WriteString(console.Clean(line.Message))
-	head := fmt.Sprintf("  %-9s  ", console.Clean(step))
+	text.WriteString(terminal.Clean(line.Message))
+	head := fmt.Sprintf("  %-9s  ", terminal.Clean(step))
 	indent := utf8.RuneCountInString(head)
-	body := console.Hang(text.String(), indent, indent, p.width)
-	style := console.StyleFor(p.w)
+	body := terminal.Hang(text.String(), indent, indent, p.width)
+	style := terminal.StyleFor(p.w)
 	switch line.Level {
 	case "error":
 		p.faults = true
@@ -257,7 +257,7 @@ type liveLine struct {
 }
 
 func newLiveLine(w io.Writer) *liveLine {
-	if !console.IsTerminal(w) || os.Getenv("TERM") == "dumb" {
+	if !terminal.IsTerminal(w) || os.Getenv("TERM") == "dumb" {
 		w = nil
 	}
 	return &liveLine{w: w}
@@ -269,10 +269,10 @@ func (l *liveLine) show(format string, args ...any) {
 		return
 	}
 	text := []rune("  " + fmt.Sprintf(format, args...))
-	if columns := console.Columns(l.w); columns > 0 && len(text) >= columns {
+	if columns := terminal.Columns(l.w); columns > 0 && len(text) >= columns {
 		text = text[:columns-1]
 	}
-	fmt.Fprintf(l.w, "\r%s\x1b[K", console.StyleFor(l.w).Dim(string(text)))
+	fmt.Fprintf(l.w, "\r%s\x1b[K", terminal.StyleFor(l.w).Dim(string(text)))
 	l.last, l.shown = time.Now(), true
 }
 

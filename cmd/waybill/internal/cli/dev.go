@@ -14,9 +14,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"waybill.dev/cmd/internal/boot"
-	"waybill.dev/cmd/internal/console"
 	"waybill.dev/cmd/internal/settings"
 	"waybill.dev/cmd/internal/telemetry"
+	"waybill.dev/cmd/internal/terminal"
 	"waybill.dev/cmd/waybill/internal/allinone"
 	"waybill.dev/services/dispatcher"
 )
@@ -57,7 +57,7 @@ func (a *app) dev() *cobra.Command {
 		ballast := boot.TuneMemory()
 		defer runtime.KeepAlive(ballast)
 		ctx, stop := boot.Signals(context.Background(), func() {
-			if console.IsTerminal(a.stderr) {
+			if terminal.IsTerminal(a.stderr) {
 				a.note("\nStopping. Attempts in flight are finished first. Press Ctrl-C again to stop at once.")
 			}
 		})

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"waybill.dev/cmd/internal/boot"
-	"waybill.dev/cmd/internal/console"
 	"waybill.dev/cmd/internal/settings"
+	"waybill.dev/cmd/internal/terminal"
 	"waybill.dev/cmd/waybill/internal/doctor"
 	"waybill.dev/cmd/waybill/internal/finding"
 )
@@ -94,11 +94,11 @@ func (a *app) report(form output, found []finding.Finding, given []settings.Give
 		out.Settings = append(out.Settings, setting{g.Name, g.Value, boot.Origin(g.Source)})
 	}
 	if form == asJSON {
-		if err := console.JSON(a.stdout, out); err != nil {
+		if err := terminal.JSON(a.stdout, out); err != nil {
 			return err
 		}
 	} else {
-		width := console.Columns(a.stdout)
+		width := terminal.Columns(a.stdout)
 		if width == 0 {
 			width = 80
 		}
@@ -117,10 +117,10 @@ func (a *app) report(form output, found []finding.Finding, given []settings.Give
 func (a *app) printSettings(list []setting) {
 	var rows [][]string
 	for _, s := range list {
-		rows = append(rows, []string{s.Name, console.Clean(s.Value), s.Source})
+		rows = append(rows, []string{s.Name, terminal.Clean(s.Value), s.Source})
 	}
 	if len(rows) > 0 {
-		console.Table(a.stdout, []string{"SETTING", "VALUE", "SOURCE"}, rows)
+		terminal.Table(a.stdout, []string{"SETTING", "VALUE", "SOURCE"}, rows)
 		fmt.Fprintln(a.stdout)
 	}
 }

@@ -15,7 +15,7 @@ import (
 
 	"waybill.dev/cmd/internal/boot"
 	"waybill.dev/cmd/internal/client"
-	"waybill.dev/cmd/internal/console"
+	"waybill.dev/cmd/internal/terminal"
 	"waybill.dev/cmd/waybill/internal/verb"
 )
 
@@ -85,7 +85,7 @@ func (a *app) feed() *cobra.Command {
 		r.cursor, r.follow, r.limit = from.cursor, from.follow, from.limit
 		err := r.each(ctx, func(e feedEvent) error { return a.showEvent(form, e) })
 		if r.cursor != "" {
-			a.note("Go on with: --after %s", console.Clean(r.cursor))
+			a.note("Go on with: --after %s", terminal.Clean(r.cursor))
 		}
 		return err
 	})
@@ -97,9 +97,9 @@ func (a *app) feed() *cobra.Command {
 
 func (a *app) showEvent(form output, e feedEvent) error {
 	if form == asJSON {
-		return console.JSONLine(a.stdout, e.raw)
+		return terminal.JSONLine(a.stdout, e.raw)
 	}
-	_, err := fmt.Fprintf(a.stdout, "%s  %-20s  %s\n", console.Clean(e.Timestamp), console.Clean(e.Type), console.Clean(e.ID))
+	_, err := fmt.Fprintf(a.stdout, "%s  %-20s  %s\n", terminal.Clean(e.Timestamp), terminal.Clean(e.Type), terminal.Clean(e.ID))
 	return err
 }
 

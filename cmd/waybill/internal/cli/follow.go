@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"waybill.dev/cmd/internal/client"
-	"waybill.dev/cmd/internal/console"
+	"waybill.dev/cmd/internal/terminal"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/units"
 )
@@ -105,7 +105,7 @@ func (f *follower) follow(ctx context.Context, event string) {
 
 // tell prints the state of a delivery after its attempts.
 func (f *follower) tell(ctx context.Context, d client.Delivery) {
-	style := console.StyleFor(f.stderr)
+	style := terminal.StyleFor(f.stderr)
 	if whole, err := f.client.Delivery(ctx, d.ID); err == nil {
 		d = whole
 	}
@@ -115,7 +115,7 @@ func (f *follower) tell(ctx context.Context, d client.Delivery) {
 		if answer = last.Error; last.Status > 0 {
 			answer = fmt.Sprintf("answered %d in %s", last.Status, units.Duration(time.Duration(last.DurationMS)*time.Millisecond))
 		}
-		answer = ": " + console.Clean(answer)
+		answer = ": " + terminal.Clean(answer)
 	}
 	mark, more := style.Good("✓"), ""
 	if d.Status != domain.StatusDelivered {
@@ -125,5 +125,5 @@ func (f *follower) tell(ctx context.Context, d client.Delivery) {
 	if !d.NextAttemptAt.IsZero() {
 		more = "; the next attempt is " + units.Since(d.NextAttemptAt, time.Now()) + more
 	}
-	f.note("%s %s  %s%s%s", mark, console.Clean(f.hosts[d.WebhookID]), d.Status, answer, more)
+	f.note("%s %s  %s%s%s", mark, terminal.Clean(f.hosts[d.WebhookID]), d.Status, answer, more)
 }

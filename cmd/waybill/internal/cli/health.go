@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"waybill.dev/cmd/internal/client"
-	"waybill.dev/cmd/internal/console"
+	"waybill.dev/cmd/internal/terminal"
 )
 
 func (a *app) health() *cobra.Command {
@@ -32,7 +32,7 @@ func (a *app) health() *cobra.Command {
 		}
 		scheme, rest, ok := strings.Cut(url, "://")
 		if !ok {
-			return usagef("%q is not a URL such as %s", console.Clean(url), defaultServer)
+			return usagef("%q is not a URL such as %s", terminal.Clean(url), defaultServer)
 		}
 		if host, path, _ := strings.Cut(rest, "/"); path == "" {
 			url = scheme + "://" + host + "/readyz"
@@ -41,7 +41,7 @@ func (a *app) health() *cobra.Command {
 		defer cancel()
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 		if err != nil {
-			return usagef("%q is not a URL such as %s", console.Clean(url), defaultServer)
+			return usagef("%q is not a URL such as %s", terminal.Clean(url), defaultServer)
 		}
 		response, err := client.NewHTTP().Do(request)
 		if err != nil {
@@ -52,7 +52,7 @@ func (a *app) health() *cobra.Command {
 		if err != nil {
 			return fmt.Errorf("read answer: %w", err)
 		}
-		answer := console.Clean(strings.TrimSpace(string(text)))
+		answer := terminal.Clean(strings.TrimSpace(string(text)))
 		if response.StatusCode != http.StatusOK {
 			return fmt.Errorf("not ready: %d %s", response.StatusCode, answer)
 		}

@@ -11,7 +11,7 @@ import (
 
 	"waybill.dev/cmd/internal/boot"
 	"waybill.dev/cmd/internal/client"
-	"waybill.dev/cmd/internal/console"
+	"waybill.dev/cmd/internal/terminal"
 )
 
 const (
@@ -92,9 +92,9 @@ func state(one map[string]any) string {
 func (a *app) line(form output, one map[string]any) error {
 	switch form {
 	case asJSON:
-		return console.JSONLine(a.stdout, one)
+		return terminal.JSONLine(a.stdout, one)
 	case asID:
-		_, err := fmt.Fprintln(a.stdout, console.Clean(fmt.Sprint(one["id"])))
+		_, err := fmt.Fprintln(a.stdout, terminal.Clean(fmt.Sprint(one["id"])))
 		return err
 	}
 	at, _ := one["updatedAt"].(string)
@@ -107,7 +107,7 @@ func (a *app) line(form output, one map[string]any) error {
 			answer = fmt.Sprint(value)
 		}
 	}
-	_, err := fmt.Fprintf(a.stdout, "%s  %-9s  %-8s  %s  %s\n", console.Clean(at), console.Clean(fmt.Sprint(one["status"])), console.Clean(answer),
-		console.Clean(fmt.Sprint(one["id"])), console.Clean(fmt.Sprint(one["eventType"])))
+	_, err := fmt.Fprintf(a.stdout, "%s  %-9s  %-8s  %s  %s\n", terminal.Clean(at), terminal.Clean(fmt.Sprint(one["status"])), terminal.Clean(answer),
+		terminal.Clean(fmt.Sprint(one["id"])), terminal.Clean(fmt.Sprint(one["eventType"])))
 	return err
 }

@@ -17,7 +17,7 @@ import (
 
 	"waybill.dev/cmd/internal/boot"
 	"waybill.dev/cmd/internal/client"
-	"waybill.dev/cmd/internal/console"
+	"waybill.dev/cmd/internal/terminal"
 	"waybill.dev/cmd/waybill/internal/forward"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/signature"
@@ -114,7 +114,7 @@ func (a *app) pass(ctx context.Context, c *client.Client, l listening, types []d
 	if err != nil {
 		return errors.Join(err, server.Close())
 	}
-	style := console.StyleFor(a.stderr)
+	style := terminal.StyleFor(a.stderr)
 	if l.to != "" {
 		a.note("%s  %s", style.Bold("Forwarding to "), l.to)
 	} else {
@@ -169,7 +169,7 @@ func (a *app) reporter(form output, whole bool) func(forward.Passed) {
 		defer mu.Unlock()
 		if p.Refused != "" {
 			a.note("%s %s for a request that is not signed with the webhook's secret: %s",
-				p.At.Format("15:04:05"), console.StyleFor(a.stderr).Bad("401"), console.Clean(p.Refused))
+				p.At.Format("15:04:05"), terminal.StyleFor(a.stderr).Bad("401"), terminal.Clean(p.Refused))
 			return
 		}
 		reason := ""
@@ -177,7 +177,7 @@ func (a *app) reporter(form output, whole bool) func(forward.Passed) {
 			reason = short(p.Err)
 		}
 		if form == asJSON {
-			_ = console.JSONLine(a.stdout, passed{
+			_ = terminal.JSONLine(a.stdout, passed{
 				At: p.At.UTC(), Type: p.Type, EventID: p.EventID, Attempt: p.Attempt, Status: p.Status, Error: reason,
 				DurationMS: float64(p.Duration.Microseconds()) / 1000, Body: printed(whole, p.Body),
 			}) // a closed pipe ends the command by itself
@@ -195,7 +195,7 @@ func (a *app) reporter(form output, whole bool) func(forward.Passed) {
 			rest += " " + style.Bad("no answer: "+reason)
 		}
 		// As a rule 79 columns wide.
-		fmt.Fprintf(a.stdout, "%s %s %-19s %s %s%s\n", p.At.Format("15:04:05"), status, console.Clean(p.Type), console.Clean(p.EventID),
+		fmt.Fprintf(a.stdout, "%s %s %-19s %s %s%s\n", p.At.Format("15:04:05"), status, terminal.Clean(p.Type), terminal.Clean(p.EventID),
 			style.Dim(units.Duration(p.Duration)), rest)
 		if whole {
 			a.printCallback(p)
@@ -213,9 +213,9 @@ func printed(whole bool, body []byte) string {
 // printCallback shows what a receiver has to look at: the signed headers, and the body.
 func (a *app) printCallback(p forward.Passed) {
 	for _, name := range []string{signature.HeaderID, signature.HeaderTimestamp, signature.HeaderSignature} {
-		fmt.Fprintf(a.stdout, "  %s: %s\n", name, console.Clean(p.Header.Get(name)))
+		fmt.Fprintf(a.stdout, "  %s: %s\n", name, terminal.Clean(p.Header.Get(name)))
 	}
-	fmt.Fprintf(a.stdout, "\n  %s\n\n", console.Clean(string(p.Body)))
+	fmt.Fprintf(a.stdout, "\n  %s\n\n", terminal.Clean(string(p.Body)))
 }
 
 // short leaves of a network error what the system said.

@@ -15,7 +15,7 @@ import (
 
 	"waybill.dev/cmd/internal/boot"
 	"waybill.dev/cmd/internal/client"
-	"waybill.dev/cmd/internal/console"
+	"waybill.dev/cmd/internal/terminal"
 	"waybill.dev/cmd/waybill/internal/verb"
 	"waybill.dev/shared/units"
 )
@@ -212,11 +212,11 @@ func (l *requestLog) more(ctx context.Context, since time.Time) (time.Time, erro
 
 // show prints requests, which come with the newest first, in the order of their time.
 func (l *requestLog) show(list []logged) {
-	style := console.StyleFor(l.stdout)
+	style := terminal.StyleFor(l.stdout)
 	for _, one := range slices.Backward(list) {
 		l.shown = append(l.shown, one)
 		if l.form == asJSON {
-			_ = console.JSONLine(l.stdout, one.raw)
+			_ = terminal.JSONLine(l.stdout, one.raw)
 			continue
 		}
 		status := strconv.Itoa(one.StatusCode)
@@ -227,7 +227,7 @@ func (l *requestLog) show(list []logged) {
 			status = style.Warn(status)
 		}
 		fmt.Fprintf(l.stdout, "%s  %s  %s %s  %s  %s  %s\n", one.Timestamp.Format("2006-01-02T15:04:05.000Z07:00"), status,
-			console.Clean(one.Method), console.Clean(one.Path), units.Duration(time.Duration(one.DurationMs*float64(time.Millisecond))), console.Clean(one.Consumer), console.Clean(one.RequestID))
+			terminal.Clean(one.Method), terminal.Clean(one.Path), units.Duration(time.Duration(one.DurationMs*float64(time.Millisecond))), terminal.Clean(one.Consumer), terminal.Clean(one.RequestID))
 	}
 }
 
@@ -238,7 +238,7 @@ func (l *requestLog) one(ctx context.Context, id string) error {
 		return err
 	}
 	if l.form == asJSON {
-		return console.JSON(l.stdout, json.RawMessage(answer))
+		return terminal.JSON(l.stdout, json.RawMessage(answer))
 	}
 	var r struct {
 		logged
@@ -255,7 +255,7 @@ func (l *requestLog) one(ctx context.Context, id string) error {
 	}
 	l.show([]logged{r.logged})
 	for _, e := range r.Entries {
-		line := fmt.Sprintf("  %-5s  %s  %s", console.Clean(e.Severity), console.Clean(e.Source), console.Clean(e.Message))
+		line := fmt.Sprintf("  %-5s  %s  %s", terminal.Clean(e.Severity), terminal.Clean(e.Source), terminal.Clean(e.Message))
 		fmt.Fprintln(l.stdout, strings.TrimRight(line, " "))
 	}
 	return nil

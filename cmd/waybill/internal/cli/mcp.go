@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"waybill.dev/cmd/internal/client"
-	"waybill.dev/cmd/internal/console"
+	"waybill.dev/cmd/internal/terminal"
 	"waybill.dev/cmd/waybill/internal/inspect"
 	"waybill.dev/shared/domain"
 )
@@ -56,7 +56,7 @@ func (a *app) inspect() *cobra.Command {
 			return err
 		}
 		if *form == asJSON {
-			return console.JSON(a.stdout, report)
+			return terminal.JSON(a.stdout, report)
 		}
 		a.showServer(report)
 		return nil
@@ -73,7 +73,7 @@ func (t *target) mcpServer(args []string) (endpoint string, key domain.Secret, e
 	}
 	asked, err := url.Parse(client.WithScheme(args[0]))
 	if err != nil || asked.Host == "" || asked.Scheme != "http" && asked.Scheme != "https" {
-		return "", "", usagef("%q is not a URL such as %s", console.Clean(args[0]), defaultServer+mcpPath)
+		return "", "", usagef("%q is not a URL such as %s", terminal.Clean(args[0]), defaultServer+mcpPath)
 	}
 	if t.flags.Changed("key") {
 		return asked.String(), domain.Secret(t.key), nil
@@ -91,7 +91,7 @@ func (t *target) mcpServer(args []string) (endpoint string, key domain.Secret, e
 
 func (a *app) showServer(r *inspect.Report) {
 	style := a.style()
-	fmt.Fprintf(a.stdout, "%s %s, protocol %s\n", style.Bold(console.Clean(r.Name)), console.Clean(r.Version), console.Clean(r.ProtocolVersion))
+	fmt.Fprintf(a.stdout, "%s %s, protocol %s\n", style.Bold(terminal.Clean(r.Name)), terminal.Clean(r.Version), terminal.Clean(r.ProtocolVersion))
 	var rows [][]string
 	for _, t := range r.Tools {
 		rows = append(rows, []string{t.Name, strings.Join(t.Hints(), ", "), t.Description})
@@ -123,7 +123,7 @@ func (a *app) section(title string, header []string, rows [][]string) {
 	used := make([]int, len(header)-1)
 	for _, row := range rows {
 		for i := range row {
-			row[i] = console.Clean(strings.Join(strings.Fields(row[i]), " "))
+			row[i] = terminal.Clean(strings.Join(strings.Fields(row[i]), " "))
 			if i < len(used) {
 				used[i] = max(used[i], len(header[i]), len([]rune(row[i])))
 			}
@@ -133,14 +133,14 @@ func (a *app) section(title string, header []string, rows [][]string) {
 	for _, column := range used {
 		room -= column + 2
 	}
-	if console.IsTerminal(a.stdout) {
+	if terminal.IsTerminal(a.stdout) {
 		for _, row := range rows {
 			end := len(row) - 1
 			row[end] = shorten(row[end], max(room, 20))
 		}
 	}
 	fmt.Fprintf(a.stdout, "\n%s\n", a.style().Bold(title))
-	console.Table(a.stdout, header, rows)
+	terminal.Table(a.stdout, header, rows)
 }
 
 func shorten(text string, columns int) string {

@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"waybill.dev/cmd/internal/console"
 	"waybill.dev/cmd/internal/settings"
 	"waybill.dev/cmd/internal/telemetry"
+	"waybill.dev/cmd/internal/terminal"
 	"waybill.dev/shared/store"
 )
 
@@ -127,12 +127,12 @@ func (a *app) printMigrations(list []store.Migration, form output, none string) 
 		rows = append(rows, []string{m.Name, applied})
 	}
 	if form == asJSON {
-		return console.JSON(a.stdout, lines)
+		return terminal.JSON(a.stdout, lines)
 	}
 	if len(rows) == 0 {
 		a.note("%s", none)
 		return nil
 	}
-	console.Table(a.stdout, []string{"MIGRATION", "APPLIED"}, rows)
+	terminal.Table(a.stdout, []string{"MIGRATION", "APPLIED"}, rows)
 	return nil
 }

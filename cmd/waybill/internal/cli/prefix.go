@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"waybill.dev/cmd/internal/client"
-	"waybill.dev/cmd/internal/console"
+	"waybill.dev/cmd/internal/terminal"
 	"waybill.dev/cmd/waybill/internal/verb"
 )
 
@@ -82,9 +82,9 @@ func (act *action) whole(ctx context.Context, c *client.Client, list *verb.Reque
 	case len(ids) == 0:
 		return typed, nil
 	case len(ids) > 1:
-		return "", usagef("%s is the beginning of %s: %s", console.Clean(typed), many(len(ids), "id"), console.Clean(strings.Join(ids[:min(len(ids), 5)], ", ")))
+		return "", usagef("%s is the beginning of %s: %s", terminal.Clean(typed), many(len(ids), "id"), terminal.Clean(strings.Join(ids[:min(len(ids), 5)], ", ")))
 	case cut && act.Method != http.MethodGet:
-		return "", usagef("give the whole id: there are too many to be sure that one alone begins with %s", console.Clean(typed))
+		return "", usagef("give the whole id: there are too many to be sure that one alone begins with %s", terminal.Clean(typed))
 	}
 	return ids[0], nil
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/itchyny/gojq"
 	"github.com/spf13/cobra"
 
-	"waybill.dev/cmd/internal/console"
+	"waybill.dev/cmd/internal/terminal"
 )
 
 // query runs an expression of jq over the JSON that a command prints: over each value as it comes, so that
@@ -81,8 +81,8 @@ func over(code *gojq.Code, values *json.Decoder, w io.Writer) error {
 // write prints one result.
 func write(w io.Writer, result any) error {
 	if text, ok := result.(string); ok {
-		if console.IsTerminal(w) { // others get what there is, byte for byte
-			text = console.Clean(text)
+		if terminal.IsTerminal(w) { // others get what there is, byte for byte
+			text = terminal.Clean(text)
 		}
 		_, err := fmt.Fprintln(w, text)
 		return err

@@ -18,10 +18,10 @@ import (
 
 	"waybill.dev/cmd/internal/boot"
 	"waybill.dev/cmd/internal/client"
-	"waybill.dev/cmd/internal/console"
 	"waybill.dev/cmd/internal/receiver"
 	"waybill.dev/cmd/internal/settings"
 	"waybill.dev/cmd/internal/telemetry"
+	"waybill.dev/cmd/internal/terminal"
 	"waybill.dev/shared/domain"
 )
 
@@ -134,9 +134,9 @@ func (a *app) registerReceiver(ctx context.Context, where *target, r registratio
 	}
 	if form == asJSON {
 		hook.Secret = ""
-		return console.JSON(a.stdout, hook)
+		return terminal.JSON(a.stdout, hook)
 	}
-	console.Table(a.stdout, []string{"WEBHOOK", "URL"}, [][]string{{hook.ID, hook.URL}})
+	terminal.Table(a.stdout, []string{"WEBHOOK", "URL"}, [][]string{{hook.ID, hook.URL}})
 	if !fresh {
 		a.note("This URL was registered already. It stays the same webhook.")
 	}
@@ -216,7 +216,7 @@ func tellReceiver(ctx context.Context, base, path string, secret domain.Secret) 
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusNoContent {
 		text, _ := io.ReadAll(io.LimitReader(response.Body, 300)) // the status says it too
-		return fmt.Errorf("the server at %s is not a receiver, or refuses the request: %d %s", base, response.StatusCode, console.Clean(strings.TrimSpace(string(text))))
+		return fmt.Errorf("the server at %s is not a receiver, or refuses the request: %d %s", base, response.StatusCode, terminal.Clean(strings.TrimSpace(string(text))))
 	}
 	return nil
 }
@@ -235,7 +235,7 @@ func eventTypes(names []string) ([]domain.EventType, error) {
 	for _, name := range names {
 		t := domain.EventType(strings.TrimSpace(name))
 		if !t.Valid() {
-			return nil, usagef("--events: %q is not an event type; the types are %s", console.Clean(name), strings.Join(typeNames(), ", "))
+			return nil, usagef("--events: %q is not an event type; the types are %s", terminal.Clean(name), strings.Join(typeNames(), ", "))
 		}
 		types = append(types, t)
 	}

@@ -16,7 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"waybill.dev/cmd/internal/console"
+	"waybill.dev/cmd/internal/terminal"
 	"waybill.dev/cmd/waybill/internal/verb"
 	"waybill.dev/shared/rfc3339"
 )
@@ -83,12 +83,12 @@ func (a *app) compare(ctx context.Context, feed *feedReader, file string, from t
 			unknown++
 		}
 		if form == asJSON {
-			return console.JSONLine(a.stdout, struct {
+			return terminal.JSONLine(a.stdout, struct {
 				ID    string `json:"id"`
 				State string `json:"state"`
 			}{id, state})
 		}
-		_, err := fmt.Fprintf(a.stdout, "%s  %s\n", state, console.Clean(id))
+		_, err := fmt.Fprintf(a.stdout, "%s  %s\n", state, terminal.Clean(id))
 		return err
 	})
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"waybill.dev/cmd/internal/boot"
-	"waybill.dev/cmd/internal/console"
 	"waybill.dev/cmd/internal/settings"
+	"waybill.dev/cmd/internal/terminal"
 )
 
 // app is what every command works with.
@@ -164,7 +164,7 @@ func flagNames(cmd *cobra.Command) []string {
 
 // helpWidth is the width of help: that of the terminal, at most 120, or 80 without a terminal.
 func helpWidth(w io.Writer) int {
-	if columns := console.Columns(w); columns > 0 {
+	if columns := terminal.Columns(w); columns > 0 {
 		return min(columns, 120)
 	}
 	return 80
@@ -172,7 +172,7 @@ func helpWidth(w io.Writer) int {
 
 // tableWidth is the width of tables: that of the terminal. Without a terminal nothing is cut.
 func tableWidth(w io.Writer) int {
-	if columns := console.Columns(w); columns > 0 {
+	if columns := terminal.Columns(w); columns > 0 {
 		return columns
 	}
 	return math.MaxInt
@@ -208,7 +208,7 @@ func subcommands(cmd *cobra.Command, args []string) error {
 
 // unknownCommand names the commands that may have been meant.
 func unknownCommand(cmd *cobra.Command, word string) error {
-	message := fmt.Sprintf("unknown command %q for %q", console.Clean(word), cmd.CommandPath())
+	message := fmt.Sprintf("unknown command %q for %q", terminal.Clean(word), cmd.CommandPath())
 	if meant := settings.Nearest(word, names(cmd)); meant != "" {
 		message += "; did you mean " + meant + "?"
 	}
@@ -331,4 +331,4 @@ func (v *outputValue) Set(text string) error {
 
 func (a *app) note(format string, args ...any) { fmt.Fprintf(a.stderr, format+"\n", args...) }
 
-func (a *app) style() console.Style { return console.StyleFor(a.stdout) }
+func (a *app) style() terminal.Style { return terminal.StyleFor(a.stdout) }

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"waybill.dev/cmd/internal/apipart"
-	"waybill.dev/cmd/internal/console"
 	"waybill.dev/cmd/internal/settings"
+	"waybill.dev/cmd/internal/terminal"
 	"waybill.dev/services/gateway"
 	"waybill.dev/shared/egress"
 )
@@ -114,17 +114,17 @@ func (a *app) printCheck(routes []gateway.RouteInfo, faults []gateway.RouteFault
 		for _, f := range faults {
 			lines = append(lines, reportLine{f.File, f.Operation, f.Pointer, f.Message})
 		}
-		return console.JSON(a.stdout, struct {
+		return terminal.JSON(a.stdout, struct {
 			Routes int          `json:"routes"`
 			Faults []reportLine `json:"faults"`
 			Notes  []reportLine `json:"notes"`
 		}{len(routes), lines, notesOf(routes)})
 	}
 	for _, n := range notesOf(routes) {
-		fmt.Fprintln(a.stdout, console.Clean("note: "+gateway.RouteFault{File: n.File, Operation: n.Operation, Message: n.Message}.Error()))
+		fmt.Fprintln(a.stdout, terminal.Clean("note: "+gateway.RouteFault{File: n.File, Operation: n.Operation, Message: n.Message}.Error()))
 	}
 	for _, f := range faults {
-		fmt.Fprintln(a.stdout, console.Clean(f.Error()))
+		fmt.Fprintln(a.stdout, terminal.Clean(f.Error()))
 	}
 	if len(faults) > 0 {
 		a.note("%s.", count(len(faults), "fault"))
@@ -185,17 +185,17 @@ func (a *app) printRoutes(routes []gateway.RouteInfo, form output) error {
 		policies := strings.Join(append(append([]string{}, r.Inbound...), r.Outbound...), ", ")
 		row := []string{r.Method, r.Path, r.Operation, r.Handler, r.MCP, policies, r.File}
 		for i := range row {
-			row[i] = console.Clean(row[i])
+			row[i] = terminal.Clean(row[i])
 		}
 		rows = append(rows, row)
 	}
 	if form == asJSON {
-		return console.JSON(a.stdout, lines)
+		return terminal.JSON(a.stdout, lines)
 	}
 	if len(rows) == 0 {
 		a.note("There are no routes.")
 		return nil
 	}
-	console.Table(a.stdout, []string{"METHOD", "PATH", "OPERATION", "HANDLER", "MCP", "POLICIES", "FILE"}, rows)
+	terminal.Table(a.stdout, []string{"METHOD", "PATH", "OPERATION", "HANDLER", "MCP", "POLICIES", "FILE"}, rows)
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"waybill.dev/cmd/internal/console"
+	"waybill.dev/cmd/internal/terminal"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/signature"
 )
@@ -65,7 +65,7 @@ func (c *callback) keys(parse func(string) (signature.Key, error)) ([]signature.
 
 func (a *app) bodyOf(c *callback) ([]byte, error) {
 	if c.body == "-" {
-		if console.IsTerminal(a.stdin) {
+		if terminal.IsTerminal(a.stdin) {
 			a.note("The body is read from standard input; Ctrl-D ends it.")
 		}
 		body, err := io.ReadAll(a.stdin)
@@ -132,7 +132,7 @@ func (a *app) printHeaders(form output, headers []header) error {
 		for _, h := range headers {
 			object[h.name] = h.value
 		}
-		return console.JSON(a.stdout, object)
+		return terminal.JSON(a.stdout, object)
 	}
 	for _, h := range headers {
 		fmt.Fprintf(a.stdout, "%s: %s\n", h.name, h.value)
@@ -215,7 +215,7 @@ func (a *app) verify() *cobra.Command {
 
 func (a *app) printVerification(form output, v verification) error {
 	if form == asJSON {
-		return console.JSON(a.stdout, v)
+		return terminal.JSON(a.stdout, v)
 	}
 	style := a.style()
 	mark := func(ok bool) string {
@@ -229,7 +229,7 @@ func (a *app) printVerification(form output, v verification) error {
 		width = max(width, len(s.Name))
 	}
 	for _, s := range v.Steps {
-		fmt.Fprintf(a.stdout, "%s %-*s  %s\n", mark(s.OK), width, s.Name, console.Clean(s.Detail))
+		fmt.Fprintf(a.stdout, "%s %-*s  %s\n", mark(s.OK), width, s.Name, terminal.Clean(s.Detail))
 	}
 	verdict := style.Good("verified")
 	if !v.Verified {

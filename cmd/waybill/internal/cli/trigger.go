@@ -17,9 +17,9 @@ import (
 	"golang.org/x/time/rate"
 
 	"waybill.dev/cmd/internal/client"
-	"waybill.dev/cmd/internal/console"
 	"waybill.dev/cmd/internal/sample"
 	"waybill.dev/cmd/internal/settings"
+	"waybill.dev/cmd/internal/terminal"
 	"waybill.dev/shared/domain"
 )
 
@@ -108,7 +108,7 @@ func (a *app) trigger() *cobra.Command {
 			return err
 		}
 		f := &follower{app: a, client: c, kind: kind}
-		if f.match(cmd.Context()) && len(published) == 1 && !published[0].Duplicate && console.IsTerminal(a.stdout) && console.IsTerminal(a.stderr) {
+		if f.match(cmd.Context()) && len(published) == 1 && !published[0].Duplicate && terminal.IsTerminal(a.stdout) && terminal.IsTerminal(a.stderr) {
 			f.follow(cmd.Context(), published[0].ID)
 		}
 		return nil
@@ -143,7 +143,7 @@ func typeNames() []string {
 // publish publishes count events and returns those that were accepted, in no order.
 func (a *app) publish(ctx context.Context, c *client.Client, next func() []byte, count int, perSecond float64) ([]client.Published, error) {
 	var bar *progressbar.ProgressBar
-	if count > 1 && console.IsTerminal(a.stderr) {
+	if count > 1 && terminal.IsTerminal(a.stderr) {
 		bar = progressbar.NewOptions(count, progressbar.OptionSetWriter(a.stderr), progressbar.OptionSetDescription("publishing"),
 			progressbar.OptionSetItsString("events"), progressbar.OptionShowIts(), progressbar.OptionShowCount(),
 			progressbar.OptionSetWidth(20), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
@@ -186,7 +186,7 @@ func (a *app) printPublished(form output, kind domain.EventType, published []cli
 		if published == nil {
 			published = []client.Published{}
 		}
-		return console.JSON(a.stdout, map[string]any{"events": published})
+		return terminal.JSON(a.stdout, map[string]any{"events": published})
 	}
 	if len(published) == 0 {
 		return nil
@@ -209,7 +209,7 @@ func (a *app) printPublished(form output, kind domain.EventType, published []cli
 		}
 		rows = append(rows, []string{p.ID, string(kind), state})
 	}
-	console.Table(a.stdout, []string{"EVENT", "TYPE", "STATE"}, rows)
+	terminal.Table(a.stdout, []string{"EVENT", "TYPE", "STATE"}, rows)
 	return nil
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"waybill.dev/cmd/internal/client"
-	"waybill.dev/cmd/internal/console"
+	"waybill.dev/cmd/internal/terminal"
 	"waybill.dev/cmd/waybill/internal/verb"
 )
 
@@ -128,7 +128,7 @@ func counted(v verb.Verb, args []string) error {
 		return nil
 	}
 	if len(v.Args) == 0 {
-		return usagef("%q is one argument too many", console.Clean(args[0]))
+		return usagef("%q is one argument too many", terminal.Clean(args[0]))
 	}
 	return usagef("the arguments are %s: %d given, %d needed", strings.Join(words(v), " "), len(args), len(v.Args))
 }
@@ -275,7 +275,7 @@ func (act *action) send(ctx context.Context, c *client.Client, r *verb.Request) 
 
 // confirm asks a person before something is lost. Who isn't at a terminal is not asked.
 func (a *app) confirm(act *action) error {
-	if act.Confirm == "" || act.yes || !console.IsTerminal(a.stdin) || !console.IsTerminal(a.stderr) {
+	if act.Confirm == "" || act.yes || !terminal.IsTerminal(a.stdin) || !terminal.IsTerminal(a.stderr) {
 		return nil
 	}
 	a.note("%s [y/N]", act.Sentence(act.Confirm, act.input))
@@ -296,7 +296,7 @@ func (a *app) show(act *action, answer []byte, more func([]map[string]any)) erro
 	}
 	if *act.form == asID {
 		for _, id := range act.Show.IDs(answer) {
-			fmt.Fprintln(a.stdout, console.Clean(id))
+			fmt.Fprintln(a.stdout, terminal.Clean(id))
 		}
 	} else if *act.form == asJSON {
 		if _, err := a.stdout.Write(append(answer, '\n')); err != nil {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"waybill.dev/cmd/internal/console"
+	"waybill.dev/cmd/internal/terminal"
 )
 
 func (a *app) versionCommand() *cobra.Command {
@@ -19,7 +19,7 @@ func (a *app) versionCommand() *cobra.Command {
 	form := addOutput(cmd)
 	cmd.RunE = run(func(*cobra.Command, []string) error {
 		if *form == asJSON {
-			return console.JSON(a.stdout, map[string]string{"version": a.version, "go": runtime.Version(), "platform": platform})
+			return terminal.JSON(a.stdout, map[string]string{"version": a.version, "go": runtime.Version(), "platform": platform})
 		}
 		fmt.Fprintln(a.stdout, a.versionLine())
 		return nil

@@ -11,7 +11,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 
 	"waybill.dev/cmd/internal/client"
-	"waybill.dev/cmd/internal/console"
+	"waybill.dev/cmd/internal/terminal"
 	"waybill.dev/cmd/waybill/internal/verb"
 )
 
@@ -46,7 +46,7 @@ func (a *app) await(ctx context.Context, c *client.Client, act *action, answer [
 	}
 	answer, ended, err := a.follow(ctx, c, made)
 	if err != nil {
-		return fmt.Errorf("%w (the job goes on: %s jobs get %s)", err, a.binary, console.Clean(made.ID))
+		return fmt.Errorf("%w (the job goes on: %s jobs get %s)", err, a.binary, terminal.Clean(made.ID))
 	}
 	act.Show = verb.JobView()
 	if err := a.show(act, answer, nil); err != nil {
@@ -89,7 +89,7 @@ func (a *app) follow(ctx context.Context, c *client.Client, made job) (answer []
 
 // progress returns what tells how far a job is: a bar on a terminal, otherwise a line now and then.
 func (a *app) progress(made job) (tell func(job), end func()) {
-	if console.IsTerminal(a.stderr) {
+	if terminal.IsTerminal(a.stderr) {
 		bar := progressbar.NewOptions(made.Matched, progressbar.OptionSetWriter(a.stderr), progressbar.OptionSetDescription("sending"),
 			progressbar.OptionSetItsString("deliveries"), progressbar.OptionShowIts(), progressbar.OptionShowCount(),
 			progressbar.OptionSetWidth(20), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())

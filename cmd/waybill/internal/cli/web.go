@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"waybill.dev/cmd/internal/client"
-	"waybill.dev/cmd/internal/console"
+	"waybill.dev/cmd/internal/terminal"
 	"waybill.dev/cmd/waybill/internal/verb"
 )
 
@@ -23,10 +23,10 @@ func (act *action) addWeb(cmd *cobra.Command) {
 // openPage prints where the console shows what a verb has found. A person's browser is opened there.
 func (a *app) openPage(act *action, c *client.Client) error {
 	address := c.URL + act.Page(act.input)
-	if _, err := fmt.Fprintln(a.stdout, console.Clean(address)); err != nil {
+	if _, err := fmt.Fprintln(a.stdout, terminal.Clean(address)); err != nil {
 		return err
 	}
-	if !console.IsTerminal(a.stdout) || !console.IsTerminal(a.stdin) {
+	if !terminal.IsTerminal(a.stdout) || !terminal.IsTerminal(a.stdin) {
 		return nil
 	}
 	opener := map[string][]string{"darwin": {"open"}, "windows": {"rundll32", "url.dll,FileProtocolHandler"}}[runtime.GOOS]

@@ -17,11 +17,11 @@ import (
 
 	"waybill.dev/cmd/internal/boot"
 	"waybill.dev/cmd/internal/client"
-	"waybill.dev/cmd/internal/console"
 	"waybill.dev/cmd/internal/receiver"
 	"waybill.dev/cmd/internal/sample"
 	"waybill.dev/cmd/internal/settings"
 	"waybill.dev/cmd/internal/telemetry"
+	"waybill.dev/cmd/internal/terminal"
 	"waybill.dev/cmd/waybill/internal/allinone"
 	"waybill.dev/shared/domain"
 )
@@ -38,7 +38,7 @@ type Options struct {
 	Version string
 	Out     io.Writer // callbacks and the result
 	Notes   io.Writer // what is being done
-	Style   console.Style
+	Style   terminal.Style
 
 	// URL of a running installation; empty: one of its own, in this process.
 	URL     string

@@ -14,8 +14,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
-	"waybill.dev/cmd/internal/console"
 	"waybill.dev/cmd/internal/receiver"
+	"waybill.dev/cmd/internal/terminal"
 	"waybill.dev/shared/domain"
 )
 
@@ -96,7 +96,7 @@ func (d *demo) show(kind domain.EventType, c receiver.Callback, verifier *standa
 	}
 	fmt.Fprintf(d.Out, "   %s %s to %s, attempt %d, answered %s\n", mark, kind, c.Path, c.Attempt(), status)
 	line := func(name, value string) {
-		fmt.Fprintf(d.Out, "     %s %s\n", d.Style.Dim(fmt.Sprintf("%-20s", name)), console.Clean(value))
+		fmt.Fprintf(d.Out, "     %s %s\n", d.Style.Dim(fmt.Sprintf("%-20s", name)), terminal.Clean(value))
 	}
 	for _, name := range []string{
 		"webhook-id", "webhook-timestamp", "webhook-signature", "Waybill-Delivery-Id", "Waybill-Attempt",

@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/mod/semver"
 
-	"waybill.dev/cmd/internal/console"
 	"waybill.dev/cmd/internal/settings"
+	"waybill.dev/cmd/internal/terminal"
 	"waybill.dev/cmd/waybill/internal/finding"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/units"
@@ -135,15 +135,15 @@ const full, almostFull = 0.95, 0.8
 func stream(look bus.StreamLook) finding.Finding {
 	if look.Missing {
 		if look.LeastBytes > 0 {
-			return finding.Bad("is missing, and needs "+console.Size(look.LeastBytes), "While EVENTS or REJECTED is missing, nothing is delivered. Events from REST wait in the database.", "see the log of an API or a dispatcher: for want of room, make some on the disk of nats-server, or raise its max_file_store")
+			return finding.Bad("is missing, and needs "+terminal.Size(look.LeastBytes), "While EVENTS or REJECTED is missing, nothing is delivered. Events from REST wait in the database.", "see the log of an API or a dispatcher: for want of room, make some on the disk of nats-server, or raise its max_file_store")
 		}
 		return finding.Bad("is missing", "What it is for does not work.", "restart a dispatcher, which makes it; see the log of nats-server if it does not")
 	}
-	text := fmt.Sprintf("%d stored, %s", look.Messages, console.Size(int64(look.Bytes)))
+	text := fmt.Sprintf("%d stored, %s", look.Messages, terminal.Size(int64(look.Bytes)))
 	share := 0.0
 	if look.MaxBytes > 0 {
 		share = float64(look.Bytes) / float64(look.MaxBytes)
-		text += fmt.Sprintf(" of %s (%.0f %%)", console.Size(look.MaxBytes), 100*share)
+		text += fmt.Sprintf(" of %s (%.0f %%)", terminal.Size(look.MaxBytes), 100*share)
 	}
 	if look.Replicas > 1 {
 		text += fmt.Sprintf(", %d copies", look.Replicas)

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"waybill.dev/cmd/internal/console"
 	"waybill.dev/cmd/internal/settings"
+	"waybill.dev/cmd/internal/terminal"
 	"waybill.dev/cmd/waybill/internal/finding"
 	"waybill.dev/shared/seal"
 	"waybill.dev/shared/store"
@@ -65,7 +65,7 @@ func (s *site) checkDatabase(ctx context.Context) []finding.Finding {
 	}
 	text := fmt.Sprintf("%s %s answers in %s", kind, server.Version, units.Duration(trip))
 	if size, err := db.Size(ctx); err == nil {
-		text += ", " + console.Size(size)
+		text += ", " + terminal.Size(size)
 	}
 	found := one(finding.Good(text, "The database can be reached."))
 	if trip > slowTrip {

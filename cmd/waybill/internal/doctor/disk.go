@@ -9,9 +9,9 @@ import (
 	"slices"
 	"time"
 
-	"waybill.dev/cmd/internal/console"
 	"waybill.dev/cmd/internal/datadir"
 	"waybill.dev/cmd/internal/settings"
+	"waybill.dev/cmd/internal/terminal"
 	"waybill.dev/cmd/waybill/internal/finding"
 	"waybill.dev/shared/units"
 )
@@ -58,7 +58,7 @@ func (s *site) checkSpace(context.Context) []finding.Finding {
 }
 
 func space(dir string, free, total int64) finding.Finding {
-	text := fmt.Sprintf("%s of %s are free for %s", console.Size(free), console.Size(total), dir)
+	text := fmt.Sprintf("%s of %s are free for %s", terminal.Size(free), terminal.Size(total), dir)
 	const do = "free some, or shorten " + settings.Retention + " and " + settings.BusMaxBytes
 	switch {
 	case free < tooLittleSpace:

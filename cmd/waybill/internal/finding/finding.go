@@ -7,7 +7,7 @@ import (
 	"io"
 	"time"
 
-	"waybill.dev/cmd/internal/console"
+	"waybill.dev/cmd/internal/terminal"
 	"waybill.dev/shared/judge"
 )
 
@@ -101,7 +101,7 @@ const nameWidth = 15
 
 // Print writes findings for a person, by group. Of those that are ok it writes what was found, and the rest
 // only if all is wanted.
-func Print(w io.Writer, style console.Style, list []Finding, width int, all bool) {
+func Print(w io.Writer, style terminal.Style, list []Finding, width int, all bool) {
 	const indent = nameWidth + 5
 	width = min(width, 100)
 	group := ""
@@ -113,18 +113,18 @@ func Print(w io.Writer, style console.Style, list []Finding, width int, all bool
 			group = f.Group
 			fmt.Fprintln(w, style.Bold(group))
 		}
-		fmt.Fprintf(w, "  %s %-*s %s\n", mark(style, f.Level), nameWidth, f.Name, console.Hang(console.Clean(f.Found), indent, indent, width))
+		fmt.Fprintf(w, "  %s %-*s %s\n", mark(style, f.Level), nameWidth, f.Name, terminal.Hang(terminal.Clean(f.Found), indent, indent, width))
 		if f.Level == OK && !all || f.Level == Absent {
 			continue
 		}
-		fmt.Fprintf(w, "%*s%s\n", indent, "", style.Dim(console.Hang(console.Clean(f.Means), indent, indent, width)))
+		fmt.Fprintf(w, "%*s%s\n", indent, "", style.Dim(terminal.Hang(terminal.Clean(f.Means), indent, indent, width)))
 		if f.Do != "" {
-			fmt.Fprintf(w, "%*s%s %s\n", indent, "", style.Accent("→"), style.Accent(console.Hang(console.Clean(f.Do), indent+2, indent+2, width)))
+			fmt.Fprintf(w, "%*s%s %s\n", indent, "", style.Accent("→"), style.Accent(terminal.Hang(terminal.Clean(f.Do), indent+2, indent+2, width)))
 		}
 	}
 }
 
-func mark(style console.Style, level Level) string {
+func mark(style terminal.Style, level Level) string {
 	switch level {
 	case OK:
 		return style.Good("✓")
@@ -137,7 +137,7 @@ func mark(style console.Style, level Level) string {
 }
 
 // Summary is the last line for a person.
-func Summary(style console.Style, list []Finding) string {
+func Summary(style terminal.Style, list []Finding) string {
 	faults, warnings := Count(list, Fault), Count(list, Warning)
 	text := fmt.Sprintf("%s, %s", count(faults, "fault"), count(warnings, "warning"))
 	switch {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"waybill.dev/cmd/internal/console"
+	"waybill.dev/cmd/internal/terminal"
 	"waybill.dev/cmd/waybill/internal/finding"
 )
 
@@ -74,16 +74,16 @@ func TestPrint(t *testing.T) {
 		{Group: "B", Name: "fourth", Level: finding.Absent, Found: "not here", Means: "No."},
 	}
 	var b strings.Builder
-	finding.Print(&b, console.Style{}, list, 80, false)
+	finding.Print(&b, terminal.Style{}, list, 80, false)
 	if diff := cmp.Diff(printed, b.String()); diff != "" {
 		t.Error(diff)
 	}
 	b.Reset()
-	finding.Print(&b, console.Style{}, list, 80, true)
+	finding.Print(&b, terminal.Style{}, list, 80, true)
 	if !strings.Contains(b.String(), "                    It is.\n") {
 		t.Errorf("with everything:\n%s", &b)
 	}
-	if got := finding.Summary(console.Style{}, list); got != "1 fault, 1 warning" {
+	if got := finding.Summary(terminal.Style{}, list); got != "1 fault, 1 warning" {
 		t.Errorf("summary %q", got)
 	}
 }

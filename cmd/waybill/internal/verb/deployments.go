@@ -7,7 +7,7 @@ import (
 	"net/url"
 	"strings"
 
-	"waybill.dev/cmd/internal/console"
+	"waybill.dev/cmd/internal/terminal"
 	"waybill.dev/shared/domain"
 )
 
@@ -133,10 +133,10 @@ func tellCalls(w io.Writer, thing map[string]any, _ int) {
 		statuses, _ := of["callsByStatusCode"].([]any)
 		for _, status := range statuses {
 			counted, _ := status.(members)
-			rows = append(rows, []string{console.Clean(fmt.Sprint(of["consumer"])), fmt.Sprint(counted["statusCode"]), fmt.Sprint(counted["calls"])})
+			rows = append(rows, []string{terminal.Clean(fmt.Sprint(of["consumer"])), fmt.Sprint(counted["statusCode"]), fmt.Sprint(counted["calls"])})
 		}
 	}
-	console.Table(w, []string{"CONSUMER", "STATUS", "CALLS"}, rows)
+	terminal.Table(w, []string{"CONSUMER", "STATUS", "CALLS"}, rows)
 }
 
 // RequestLogs returns the path of the log of a deployment's requests.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"waybill.dev/cmd/internal/console"
+	"waybill.dev/cmd/internal/terminal"
 )
 
 func explainDelivery() Verb {
@@ -45,25 +45,25 @@ func whichDelivery(r *Request, in *Input) error {
 func tellExplanation(w io.Writer, thing map[string]any, width int) {
 	text := func(from members, name string) string {
 		value, _ := from[name].(string)
-		return console.Clean(value)
+		return terminal.Clean(value)
 	}
 	verdict := several(text(thing, "verdict"))
-	fmt.Fprintf(w, "%s: %s\n", verdict, console.Hang(text(thing, "summary"), 0, len(verdict)+2, width))
+	fmt.Fprintf(w, "%s: %s\n", verdict, terminal.Hang(text(thing, "summary"), 0, len(verdict)+2, width))
 	if chain, _ := thing["chain"].([]any); len(chain) > 0 {
 		fmt.Fprintln(w)
 		for _, one := range chain {
 			step, _ := one.(members)
 			head := fmt.Sprintf("  %-7s  %-12s  ", text(step, "result"), several(text(step, "check")))
-			fmt.Fprintln(w, head+console.Hang(text(step, "detail"), utf8.RuneCountInString(head), utf8.RuneCountInString(head), width))
+			fmt.Fprintln(w, head+terminal.Hang(text(step, "detail"), utf8.RuneCountInString(head), utf8.RuneCountInString(head), width))
 		}
 	}
 	if answer := answered(thing); answer != "" {
-		fmt.Fprintf(w, "\nThe receiver wrote:\n  %s\n", console.Hang(answer, 2, 2, width))
+		fmt.Fprintf(w, "\nThe receiver wrote:\n  %s\n", terminal.Hang(answer, 2, 2, width))
 	}
 	if advice, _ := thing["advice"].([]any); len(advice) > 0 {
 		fmt.Fprint(w, "\nWhat to do:\n")
 		for _, one := range advice {
-			fmt.Fprintf(w, "  - %s\n", console.Hang(console.Clean(fmt.Sprint(one)), 4, 4, width))
+			fmt.Fprintf(w, "  - %s\n", terminal.Hang(terminal.Clean(fmt.Sprint(one)), 4, 4, width))
 		}
 	}
 }
@@ -82,7 +82,7 @@ func answered(thing members) string {
 	if body == "" {
 		return ""
 	}
-	return strings.TrimSpace(status.String() + " " + console.Clean(strings.Join(strings.Fields(body), " ")))
+	return strings.TrimSpace(status.String() + " " + terminal.Clean(strings.Join(strings.Fields(body), " ")))
 }
 
 // toldAnswer returns the answer that the last check tells of.
@@ -93,5 +93,5 @@ func toldAnswer(thing members) string {
 	}
 	last, _ := chain[len(chain)-1].(members)
 	body, _ := last["answer"].(string)
-	return console.Clean(body)
+	return terminal.Clean(body)
 }

@@ -10,7 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"waybill.dev/cmd/internal/console"
+	"waybill.dev/cmd/internal/terminal"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/rfc3339"
 	"waybill.dev/shared/units"
@@ -61,7 +61,7 @@ func (f Form) write(value any) string {
 		return strconv.Itoa(len(list))
 	case JSON:
 		var text strings.Builder
-		_ = console.JSONLine(&text, value) // it was JSON before
+		_ = terminal.JSONLine(&text, value) // it was JSON before
 		return strings.TrimSuffix(text.String(), "\n")
 	case Span:
 		return fmt.Sprint(value) + " s"

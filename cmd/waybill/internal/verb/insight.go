@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"strings"
 
-	"waybill.dev/cmd/internal/console"
+	"waybill.dev/cmd/internal/terminal"
 )
 
 // statistics is a noun and a verb in one.
@@ -47,7 +47,7 @@ func webhookHealth() Verb {
 
 // tellHealth writes a webhook's health: what is the matter first.
 func tellHealth(w io.Writer, thing map[string]any, width int) {
-	of := func(c Column, from members) string { return console.Clean(c.text(from)) + c.beside(from, width) }
+	of := func(c Column, from members) string { return terminal.Clean(c.text(from)) + c.beside(from, width) }
 	fmt.Fprintf(w, "%s\n", of(Column{Member: "state", Form: Word}, thing))
 	for _, line := range []struct {
 		name, member string
@@ -99,7 +99,7 @@ func tellHealth(w io.Writer, thing map[string]any, width int) {
 			head += code + "  "
 		}
 		text, _ := answer["body"].(string)
-		body := console.Clean(strings.Join(strings.Fields(text), " "))
+		body := terminal.Clean(strings.Join(strings.Fields(text), " "))
 		fmt.Fprintln(w, strings.TrimRight(head+Plain.cut(body, max(width-len(head), least)), " "))
 	}
 }

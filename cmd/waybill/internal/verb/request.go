@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"waybill.dev/cmd/internal/client"
-	"waybill.dev/cmd/internal/console"
+	"waybill.dev/cmd/internal/terminal"
 )
 
 // MisuseError is an error in what a person gave.
@@ -165,7 +165,7 @@ func (in *Input) names(args []Arg, escape func(string) string) map[string]string
 
 // Sentence fills what a person gave into a sentence.
 func (v Verb) Sentence(text string, in *Input) string {
-	return fill(text, in.names(v.Args, console.Clean))
+	return fill(text, in.names(v.Args, terminal.Clean))
 }
 
 // Completion returns what lists the values of the next argument, and the member that has

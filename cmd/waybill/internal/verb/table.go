@@ -8,7 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"waybill.dev/cmd/internal/console"
+	"waybill.dev/cmd/internal/terminal"
 )
 
 const (
@@ -56,7 +56,7 @@ func printRows(w io.Writer, columns []Column, rows []members, width int) {
 // cell returns the value as a table shows it. Where nothing has to fit it is written out.
 func (c Column) cell(row members, width int) string {
 	if value, ok := c.value(row); ok && value != nil && width != math.MaxInt {
-		return console.Clean(c.Form.short(value, time.Now()))
+		return terminal.Clean(c.Form.short(value, time.Now()))
 	}
 	return c.text(row)
 }
@@ -165,5 +165,5 @@ func (g *grid) write(w io.Writer) {
 	for _, c := range g.columns {
 		titles = append(titles, c.Title)
 	}
-	console.Table(w, titles, g.cells)
+	terminal.Table(w, titles, g.cells)
 }

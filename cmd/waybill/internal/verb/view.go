@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"waybill.dev/cmd/internal/console"
+	"waybill.dev/cmd/internal/terminal"
 )
 
 // View says how answers are printed for a person. A list becomes a table; a single thing
@@ -159,7 +159,7 @@ func (c Column) value(thing members) (value any, ok bool) {
 
 func (c Column) text(thing members) string {
 	value, _ := c.value(thing)
-	text := console.Clean(c.Form.write(value))
+	text := terminal.Clean(c.Form.write(value))
 	if text == "" && c.Null != "" {
 		return c.Null
 	}

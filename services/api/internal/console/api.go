@@ -9,7 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"waybill.dev/services/api/internal/auth"
+	"waybill.dev/services/api/internal/kernel/auth"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/edge"
 	"waybill.dev/shared/requestid"

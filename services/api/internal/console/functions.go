@@ -12,7 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"waybill.dev/services/api/internal/console/words"
-	"waybill.dev/services/api/internal/web"
+	"waybill.dev/services/api/internal/kernel/web"
 	"waybill.dev/shared/look"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"waybill.dev/services/api/internal/auth"
+	"waybill.dev/services/api/internal/kernel/auth"
 	"waybill.dev/services/api/internal/store/access"
 	"waybill.dev/shared/apikey"
 	"waybill.dev/shared/domain"

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"waybill.dev/services/api/apitest"
-	"waybill.dev/services/api/internal/sample"
+	"waybill.dev/services/api/internal/families/sample"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/envelope"
 )

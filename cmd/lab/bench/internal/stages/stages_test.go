@@ -20,7 +20,7 @@ Type: cpu
              modernc.org/sqlite/lib._sqlite3VdbeExec
              waybill.dev/shared/store.(*tx).Exec
              waybill.dev/shared/store/pipeline.(*Store).Accept
-             waybill.dev/services/api/internal/accept.(*Acceptor).commit
+             waybill.dev/services/api/internal/kernel/accept.(*Acceptor).commit
 -----------+-------------------------------------------------------
       20ms   internal/runtime/syscall.Syscall6
              net.(*conn).Write

@@ -5,10 +5,10 @@ import (
 	"net/http"
 	"net/url"
 
-	"waybill.dev/services/api/internal/accounts"
 	"waybill.dev/services/api/internal/console"
-	"waybill.dev/services/api/internal/keys"
-	"waybill.dev/services/api/internal/web"
+	"waybill.dev/services/api/internal/families/accounts"
+	"waybill.dev/services/api/internal/families/keys"
+	"waybill.dev/services/api/internal/kernel/web"
 	"waybill.dev/shared/domain"
 )
 

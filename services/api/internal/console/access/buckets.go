@@ -6,10 +6,10 @@ import (
 	"slices"
 	"time"
 
-	"waybill.dev/services/api/internal/buckets"
 	"waybill.dev/services/api/internal/console"
-	"waybill.dev/services/api/internal/consumers"
-	"waybill.dev/services/api/internal/web"
+	"waybill.dev/services/api/internal/families/buckets"
+	"waybill.dev/services/api/internal/families/consumers"
+	"waybill.dev/services/api/internal/kernel/web"
 	"waybill.dev/shared/domain"
 )
 

@@ -7,10 +7,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"waybill.dev/services/api/internal/console"
-	"waybill.dev/services/api/internal/consumers"
-	"waybill.dev/services/api/internal/keys"
-	"waybill.dev/services/api/internal/managers"
-	"waybill.dev/services/api/internal/web"
+	"waybill.dev/services/api/internal/families/consumers"
+	"waybill.dev/services/api/internal/families/keys"
+	"waybill.dev/services/api/internal/families/managers"
+	"waybill.dev/services/api/internal/kernel/web"
 	"waybill.dev/shared/domain"
 )
 

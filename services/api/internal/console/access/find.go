@@ -3,10 +3,10 @@ package access
 import (
 	"net/url"
 
-	"waybill.dev/services/api/internal/buckets"
 	"waybill.dev/services/api/internal/console"
-	"waybill.dev/services/api/internal/consumers"
-	"waybill.dev/services/api/internal/web"
+	"waybill.dev/services/api/internal/families/buckets"
+	"waybill.dev/services/api/internal/families/consumers"
+	"waybill.dev/services/api/internal/kernel/web"
 	"waybill.dev/shared/domain"
 )
 

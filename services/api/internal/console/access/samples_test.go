@@ -7,12 +7,12 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"waybill.dev/services/api/internal/buckets"
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/consoletest"
-	"waybill.dev/services/api/internal/consumers"
-	"waybill.dev/services/api/internal/keys"
-	"waybill.dev/services/api/internal/managers"
+	"waybill.dev/services/api/internal/families/buckets"
+	"waybill.dev/services/api/internal/families/consumers"
+	"waybill.dev/services/api/internal/families/keys"
+	"waybill.dev/services/api/internal/families/managers"
 	"waybill.dev/shared/domain"
 )
 

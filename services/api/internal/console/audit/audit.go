@@ -11,10 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"waybill.dev/services/api/internal/audit"
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/deliverylog"
-	"waybill.dev/services/api/internal/web"
+	"waybill.dev/services/api/internal/kernel/audit"
+	"waybill.dev/services/api/internal/kernel/web"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store/auditlog"
 )

@@ -4,9 +4,9 @@ import (
 	"net/url"
 	"testing"
 
-	"waybill.dev/services/api/internal/audit"
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/consoletest"
+	"waybill.dev/services/api/internal/kernel/audit"
 	"waybill.dev/shared/store/auditlog"
 )
 

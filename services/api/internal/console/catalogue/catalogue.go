@@ -14,9 +14,9 @@ import (
 
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/deliverylog"
-	"waybill.dev/services/api/internal/insight"
-	"waybill.dev/services/api/internal/sample"
-	"waybill.dev/services/api/internal/web"
+	"waybill.dev/services/api/internal/families/insight"
+	"waybill.dev/services/api/internal/families/sample"
+	"waybill.dev/services/api/internal/kernel/web"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/problem"
 )

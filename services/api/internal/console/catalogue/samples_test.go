@@ -9,7 +9,7 @@ import (
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/consoletest"
 	"waybill.dev/services/api/internal/console/deliverylog"
-	"waybill.dev/services/api/internal/webhooks"
+	"waybill.dev/services/api/internal/families/webhooks"
 )
 
 func TestTemplates(t *testing.T) {

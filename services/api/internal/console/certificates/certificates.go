@@ -7,9 +7,9 @@ import (
 	"net/url"
 	"strconv"
 
-	"waybill.dev/services/api/internal/clientcas"
 	"waybill.dev/services/api/internal/console"
-	"waybill.dev/services/api/internal/web"
+	"waybill.dev/services/api/internal/families/clientcas"
+	"waybill.dev/services/api/internal/kernel/web"
 	"waybill.dev/shared/domain"
 )
 

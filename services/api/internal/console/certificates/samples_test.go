@@ -4,9 +4,9 @@ import (
 	"net/url"
 	"testing"
 
-	"waybill.dev/services/api/internal/clientcas"
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/consoletest"
+	"waybill.dev/services/api/internal/families/clientcas"
 )
 
 func TestTemplates(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/deliverylog"
-	"waybill.dev/services/api/internal/deliveries"
-	"waybill.dev/services/api/internal/jobs"
+	"waybill.dev/services/api/internal/families/deliveries"
+	"waybill.dev/services/api/internal/families/jobs"
 	"waybill.dev/shared/domain"
 )
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"waybill.dev/services/api/internal/console"
-	"waybill.dev/services/api/internal/deliveries"
+	"waybill.dev/services/api/internal/families/deliveries"
 )
 
 // attempt is one callback with its answer. What the API does not know of it is zero.

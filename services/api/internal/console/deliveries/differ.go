@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"waybill.dev/services/api/internal/deliveries"
+	"waybill.dev/services/api/internal/families/deliveries"
 )
 
 // difference is what two attempts differ in.

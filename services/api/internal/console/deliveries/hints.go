@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"waybill.dev/services/api/internal/web"
+	"waybill.dev/services/api/internal/kernel/web"
 	"waybill.dev/shared/domain"
 )
 

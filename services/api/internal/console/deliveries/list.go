@@ -10,7 +10,7 @@ import (
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/deliverylog"
 	"waybill.dev/services/api/internal/console/words"
-	"waybill.dev/services/api/internal/deliveries"
+	"waybill.dev/services/api/internal/families/deliveries"
 	"waybill.dev/shared/domain"
 )
 

@@ -9,9 +9,9 @@ import (
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/consoletest"
 	"waybill.dev/services/api/internal/console/deliverylog"
-	"waybill.dev/services/api/internal/deliveries"
-	"waybill.dev/services/api/internal/explanations"
-	"waybill.dev/services/api/internal/jobs"
+	"waybill.dev/services/api/internal/families/deliveries"
+	"waybill.dev/services/api/internal/families/explanations"
+	"waybill.dev/services/api/internal/families/jobs"
 )
 
 func TestTemplates(t *testing.T) {

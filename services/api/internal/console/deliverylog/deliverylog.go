@@ -9,9 +9,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"waybill.dev/services/api/internal/console"
-	"waybill.dev/services/api/internal/deliveries"
-	"waybill.dev/services/api/internal/web"
-	"waybill.dev/services/api/internal/webhooks"
+	"waybill.dev/services/api/internal/families/deliveries"
+	"waybill.dev/services/api/internal/families/webhooks"
+	"waybill.dev/services/api/internal/kernel/web"
 	"waybill.dev/shared/domain"
 )
 

@@ -7,7 +7,7 @@ import (
 
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/words"
-	"waybill.dev/services/api/internal/jobs"
+	"waybill.dev/services/api/internal/families/jobs"
 	"waybill.dev/shared/domain"
 )
 

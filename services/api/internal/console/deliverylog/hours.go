@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"waybill.dev/services/api/internal/console"
-	"waybill.dev/services/api/internal/insight"
-	"waybill.dev/services/api/internal/web"
+	"waybill.dev/services/api/internal/families/insight"
+	"waybill.dev/services/api/internal/kernel/web"
 )
 
 // Hours is how many hours charts show, of which the last is the present one.

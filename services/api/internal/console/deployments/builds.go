@@ -7,8 +7,8 @@ import (
 	"strconv"
 
 	"waybill.dev/services/api/internal/console"
-	"waybill.dev/services/api/internal/deployments"
-	"waybill.dev/services/api/internal/web"
+	"waybill.dev/services/api/internal/families/deployments"
+	"waybill.dev/services/api/internal/kernel/web"
 	"waybill.dev/shared/domain"
 )
 

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"waybill.dev/services/api/internal/console"
-	"waybill.dev/services/api/internal/deployments"
-	"waybill.dev/services/api/internal/web"
+	"waybill.dev/services/api/internal/families/deployments"
+	"waybill.dev/services/api/internal/kernel/web"
 	"waybill.dev/shared/domain"
 )
 

@@ -5,7 +5,7 @@ import (
 	"strconv"
 
 	"waybill.dev/services/api/internal/console"
-	"waybill.dev/services/api/internal/web"
+	"waybill.dev/services/api/internal/kernel/web"
 	"waybill.dev/shared/domain"
 )
 

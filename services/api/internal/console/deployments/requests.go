@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"waybill.dev/services/api/internal/console"
-	"waybill.dev/services/api/internal/traffic"
-	"waybill.dev/services/api/internal/web"
+	"waybill.dev/services/api/internal/families/traffic"
+	"waybill.dev/services/api/internal/kernel/web"
 )
 
 // perPage is how many requests a page has.

@@ -9,10 +9,10 @@ import (
 
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/consoletest"
-	"waybill.dev/services/api/internal/deployments"
-	"waybill.dev/services/api/internal/traffic"
-	"waybill.dev/services/api/internal/variables"
-	"waybill.dev/services/api/internal/web"
+	"waybill.dev/services/api/internal/families/deployments"
+	"waybill.dev/services/api/internal/families/traffic"
+	"waybill.dev/services/api/internal/families/variables"
+	"waybill.dev/services/api/internal/kernel/web"
 	"waybill.dev/shared/domain"
 )
 

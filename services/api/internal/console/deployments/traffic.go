@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"waybill.dev/services/api/internal/console"
-	"waybill.dev/services/api/internal/traffic"
-	"waybill.dev/services/api/internal/web"
+	"waybill.dev/services/api/internal/families/traffic"
+	"waybill.dev/services/api/internal/kernel/web"
 )
 
 // span is a span of time that the API has figures of, with the steps they come in.

@@ -7,7 +7,7 @@ import (
 	"net/url"
 
 	"waybill.dev/services/api/internal/console"
-	"waybill.dev/services/api/internal/deployments"
+	"waybill.dev/services/api/internal/families/deployments"
 	"waybill.dev/shared/domain"
 )
 

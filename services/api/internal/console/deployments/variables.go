@@ -5,8 +5,8 @@ import (
 	"strconv"
 
 	"waybill.dev/services/api/internal/console"
-	"waybill.dev/services/api/internal/variables"
-	"waybill.dev/services/api/internal/web"
+	"waybill.dev/services/api/internal/families/variables"
+	"waybill.dev/services/api/internal/kernel/web"
 	"waybill.dev/shared/domain"
 )
 

@@ -10,8 +10,8 @@ import (
 	"strconv"
 
 	"waybill.dev/services/api/internal/console"
-	"waybill.dev/services/api/internal/domains"
-	"waybill.dev/services/api/internal/web"
+	"waybill.dev/services/api/internal/families/domains"
+	"waybill.dev/services/api/internal/kernel/web"
 	"waybill.dev/shared/domain"
 )
 

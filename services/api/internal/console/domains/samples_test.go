@@ -6,7 +6,7 @@ import (
 
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/consoletest"
-	"waybill.dev/services/api/internal/domains"
+	"waybill.dev/services/api/internal/families/domains"
 )
 
 func TestTemplates(t *testing.T) {

@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"waybill.dev/services/api/internal/console"
-	"waybill.dev/services/api/internal/deployments"
-	"waybill.dev/services/api/internal/variables"
-	"waybill.dev/services/api/internal/web"
+	"waybill.dev/services/api/internal/families/deployments"
+	"waybill.dev/services/api/internal/families/variables"
+	"waybill.dev/services/api/internal/kernel/web"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/problem"
 )

@@ -7,9 +7,9 @@ import (
 	"net/url"
 	"strconv"
 
-	"waybill.dev/services/api/internal/accounts"
 	"waybill.dev/services/api/internal/console"
-	"waybill.dev/services/api/internal/deployments"
+	"waybill.dev/services/api/internal/families/accounts"
+	"waybill.dev/services/api/internal/families/deployments"
 	"waybill.dev/shared/domain"
 )
 

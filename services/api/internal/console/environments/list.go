@@ -6,9 +6,9 @@ import (
 	"net/url"
 	"strconv"
 
-	"waybill.dev/services/api/internal/accounts"
 	"waybill.dev/services/api/internal/console"
-	"waybill.dev/services/api/internal/web"
+	"waybill.dev/services/api/internal/families/accounts"
+	"waybill.dev/services/api/internal/kernel/web"
 	"waybill.dev/shared/domain"
 )
 

@@ -4,11 +4,11 @@ import (
 	"net/url"
 	"testing"
 
-	"waybill.dev/services/api/internal/accounts"
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/consoletest"
-	"waybill.dev/services/api/internal/deployments"
-	"waybill.dev/services/api/internal/variables"
+	"waybill.dev/services/api/internal/families/accounts"
+	"waybill.dev/services/api/internal/families/deployments"
+	"waybill.dev/services/api/internal/families/variables"
 )
 
 func TestTemplates(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/deliverylog"
-	"waybill.dev/services/api/internal/sample"
+	"waybill.dev/services/api/internal/families/sample"
 	"waybill.dev/shared/domain"
 )
 

@@ -10,8 +10,8 @@ import (
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/consoletest"
 	"waybill.dev/services/api/internal/console/deliverylog"
-	"waybill.dev/services/api/internal/deliveries"
-	"waybill.dev/services/api/internal/webhooks"
+	"waybill.dev/services/api/internal/families/deliveries"
+	"waybill.dev/services/api/internal/families/webhooks"
 	"waybill.dev/shared/domain"
 )
 

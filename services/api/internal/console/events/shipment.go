@@ -9,8 +9,8 @@ import (
 
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/deliverylog"
-	"waybill.dev/services/api/internal/deliveries"
-	"waybill.dev/services/api/internal/web"
+	"waybill.dev/services/api/internal/families/deliveries"
+	"waybill.dev/services/api/internal/kernel/web"
 	"waybill.dev/shared/domain"
 )
 

@@ -7,10 +7,10 @@ import (
 
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/consoletest"
-	"waybill.dev/services/api/internal/deliveries"
-	"waybill.dev/services/api/internal/insight"
-	"waybill.dev/services/api/internal/receivers"
-	"waybill.dev/services/api/internal/web"
+	"waybill.dev/services/api/internal/families/deliveries"
+	"waybill.dev/services/api/internal/families/insight"
+	"waybill.dev/services/api/internal/families/receivers"
+	"waybill.dev/services/api/internal/kernel/web"
 )
 
 func TestTemplates(t *testing.T) {

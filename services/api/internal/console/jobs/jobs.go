@@ -16,8 +16,8 @@ import (
 
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/deliverylog"
-	"waybill.dev/services/api/internal/jobs"
-	"waybill.dev/services/api/internal/web"
+	"waybill.dev/services/api/internal/families/jobs"
+	"waybill.dev/services/api/internal/kernel/web"
 	"waybill.dev/shared/domain"
 )
 

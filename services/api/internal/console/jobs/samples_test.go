@@ -9,8 +9,8 @@ import (
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/consoletest"
 	"waybill.dev/services/api/internal/console/deliverylog"
-	"waybill.dev/services/api/internal/jobs"
-	"waybill.dev/services/api/internal/webhooks"
+	"waybill.dev/services/api/internal/families/jobs"
+	"waybill.dev/services/api/internal/families/webhooks"
 	"waybill.dev/shared/domain"
 )
 

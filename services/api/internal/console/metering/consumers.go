@@ -8,9 +8,9 @@ import (
 	"slices"
 
 	"waybill.dev/services/api/internal/console"
-	"waybill.dev/services/api/internal/consumers"
-	"waybill.dev/services/api/internal/metering"
-	"waybill.dev/services/api/internal/web"
+	"waybill.dev/services/api/internal/families/consumers"
+	"waybill.dev/services/api/internal/families/metering"
+	"waybill.dev/services/api/internal/kernel/web"
 	"waybill.dev/shared/domain"
 )
 

@@ -6,8 +6,8 @@ import (
 	"strconv"
 
 	"waybill.dev/services/api/internal/console"
-	"waybill.dev/services/api/internal/metering"
-	"waybill.dev/services/api/internal/web"
+	"waybill.dev/services/api/internal/families/metering"
+	"waybill.dev/services/api/internal/kernel/web"
 	"waybill.dev/shared/domain"
 )
 

@@ -6,10 +6,10 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"waybill.dev/services/api/internal/buckets"
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/consoletest"
-	"waybill.dev/services/api/internal/metering"
+	"waybill.dev/services/api/internal/families/buckets"
+	"waybill.dev/services/api/internal/families/metering"
 	"waybill.dev/shared/domain"
 )
 

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"waybill.dev/services/api/internal/console"
-	"waybill.dev/services/api/internal/expiring"
-	"waybill.dev/services/api/internal/web"
+	"waybill.dev/services/api/internal/families/expiring"
+	"waybill.dev/services/api/internal/kernel/web"
 	"waybill.dev/shared/domain"
 )
 

@@ -10,8 +10,8 @@ import (
 
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/deliverylog"
-	"waybill.dev/services/api/internal/rejected"
-	"waybill.dev/services/api/internal/web"
+	"waybill.dev/services/api/internal/families/rejected"
+	"waybill.dev/services/api/internal/kernel/web"
 	"waybill.dev/shared/domain"
 )
 

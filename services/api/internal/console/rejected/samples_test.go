@@ -7,7 +7,7 @@ import (
 
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/consoletest"
-	"waybill.dev/services/api/internal/rejected"
+	"waybill.dev/services/api/internal/families/rejected"
 )
 
 func TestTemplates(t *testing.T) {

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"waybill.dev/services/api/internal/accounts"
 	"waybill.dev/services/api/internal/console/consoletest"
+	"waybill.dev/services/api/internal/families/accounts"
 )
 
 func TestTemplates(t *testing.T) {

@@ -7,9 +7,9 @@ import (
 	"net/http"
 	"time"
 
-	"waybill.dev/services/api/internal/accounts"
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/words"
+	"waybill.dev/services/api/internal/families/accounts"
 	"waybill.dev/shared/domain"
 )
 

@@ -5,11 +5,11 @@ import (
 	"testing"
 	"time"
 
-	"waybill.dev/services/api/internal/audit"
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/consoletest"
-	"waybill.dev/services/api/internal/health"
-	"waybill.dev/services/api/internal/web"
+	"waybill.dev/services/api/internal/families/health"
+	"waybill.dev/services/api/internal/kernel/audit"
+	"waybill.dev/services/api/internal/kernel/web"
 	"waybill.dev/shared/store"
 )
 

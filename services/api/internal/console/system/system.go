@@ -15,9 +15,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"waybill.dev/services/api/internal/audit"
 	"waybill.dev/services/api/internal/console"
-	"waybill.dev/services/api/internal/health"
+	"waybill.dev/services/api/internal/families/health"
+	"waybill.dev/services/api/internal/kernel/audit"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store"

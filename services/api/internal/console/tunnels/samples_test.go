@@ -6,7 +6,7 @@ import (
 
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/consoletest"
-	"waybill.dev/services/api/internal/tunnels"
+	"waybill.dev/services/api/internal/families/tunnels"
 	"waybill.dev/shared/domain"
 )
 

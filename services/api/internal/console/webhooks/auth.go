@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"waybill.dev/services/api/internal/console"
-	"waybill.dev/services/api/internal/webhooks"
+	"waybill.dev/services/api/internal/families/webhooks"
 	"waybill.dev/shared/receiverauth"
 )
 

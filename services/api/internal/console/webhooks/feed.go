@@ -4,7 +4,7 @@ import (
 	"net/http"
 
 	"waybill.dev/services/api/internal/console"
-	"waybill.dev/services/api/internal/feed"
+	"waybill.dev/services/api/internal/families/feed"
 )
 
 type feedView struct {

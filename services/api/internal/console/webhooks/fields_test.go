@@ -9,8 +9,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/families/webhooks"
 	"waybill.dev/services/api/internal/spec"
-	"waybill.dev/services/api/internal/webhooks"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/receiverauth"
 )

@@ -6,7 +6,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"waybill.dev/services/api/internal/console"
-	"waybill.dev/services/api/internal/webhooks"
+	"waybill.dev/services/api/internal/families/webhooks"
 )
 
 // lastEvents is on how many events a filter is tried.

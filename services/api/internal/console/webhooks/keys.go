@@ -5,7 +5,7 @@ import (
 	"net/url"
 
 	"waybill.dev/services/api/internal/console"
-	"waybill.dev/services/api/internal/signingkeys"
+	"waybill.dev/services/api/internal/families/signingkeys"
 	"waybill.dev/shared/domain"
 )
 

@@ -10,8 +10,8 @@ import (
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/deliverylog"
 	"waybill.dev/services/api/internal/console/words"
-	"waybill.dev/services/api/internal/insight"
-	"waybill.dev/services/api/internal/receivers"
+	"waybill.dev/services/api/internal/families/insight"
+	"waybill.dev/services/api/internal/families/receivers"
 	"waybill.dev/shared/domain"
 )
 

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"waybill.dev/services/api/internal/console"
-	"waybill.dev/services/api/internal/insight"
-	"waybill.dev/services/api/internal/web"
+	"waybill.dev/services/api/internal/families/insight"
+	"waybill.dev/services/api/internal/kernel/web"
 	"waybill.dev/shared/domain"
 )
 

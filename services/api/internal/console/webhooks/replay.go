@@ -8,7 +8,7 @@ import (
 
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/deliverylog"
-	"waybill.dev/services/api/internal/jobs"
+	"waybill.dev/services/api/internal/families/jobs"
 )
 
 type replayView struct {

@@ -15,8 +15,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"waybill.dev/services/api/internal/console"
-	"waybill.dev/services/api/internal/web"
-	"waybill.dev/services/api/internal/webhooks"
+	"waybill.dev/services/api/internal/families/webhooks"
+	"waybill.dev/services/api/internal/kernel/web"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/problem"
 )

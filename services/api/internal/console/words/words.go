@@ -5,7 +5,7 @@ import (
 	"cmp"
 	"strconv"
 
-	"waybill.dev/services/api/internal/receivers"
+	"waybill.dev/services/api/internal/families/receivers"
 	"waybill.dev/shared/domain"
 )
 

@@ -7,7 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"waybill.dev/services/api/internal/receivers"
+	"waybill.dev/services/api/internal/families/receivers"
 	"waybill.dev/services/api/internal/spec"
 	"waybill.dev/shared/domain"
 )

@@ -1,0 +1,43 @@
+package buckets
+
+import (
+	"waybill.dev/services/api/internal/kernel/web"
+	"waybill.dev/services/api/internal/store/access"
+	"waybill.dev/shared/domain"
+)
+
+// Where buckets are, and what is in them.
+const (
+	Path         = listPath + "/{bucketName}"
+	ConsumerPath = Path + "/consumers/{consumerName}"
+
+	listPath = web.AccountPath + "/key-buckets"
+)
+
+// Ref returns the bucket that the path names, with the tags that the query wants it to have.
+func Ref(c *web.Call) access.BucketRef {
+	return access.BucketRef{Account: c.Account(), Bucket: c.Param("bucketName"), Tags: c.Tags(), Guard: Guard(c)}
+}
+
+// ConsumerRef is Ref for a consumer that is to be changed, or shown with its keys.
+func ConsumerRef(c *web.Call) access.ConsumerRef {
+	return access.ConsumerRef{
+		Account: c.Account(), Bucket: c.Param("bucketName"), Consumer: c.Param("consumerName"),
+		Tags: c.Tags(), Guard: Guard(c),
+	}
+}
+
+// ReadRef is ConsumerRef for one that is read. Only who sees its keys in full must have its
+// scopes, too.
+func ReadRef(c *web.Call, full bool) access.ConsumerRef {
+	ref := ConsumerRef(c)
+	if !full {
+		ref.Guard = nil
+	}
+	return ref
+}
+
+// Guard refuses a change of a consumer that may do more than the caller.
+func Guard(c *web.Call) func(domain.Consumer) error {
+	return func(consumer domain.Consumer) error { return c.MayGive(consumer.Scopes) }
+}

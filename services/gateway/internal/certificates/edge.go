@@ -1,0 +1,191 @@
+// Package certificates is where TLS connections come in. The name that a client gives in the handshake
+// decides which certificate it gets. What is in memory decides first, so that names that are
+// nobody's cost no more than their handshake.
+package certificates
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/mholt/acmez/v3"
+	"golang.org/x/sync/singleflight"
+
+	"waybill.dev/services/gateway/internal/hosts"
+	"waybill.dev/shared/domain"
+)
+
+// Uploads has the certificates that users have uploaded.
+type Uploads interface {
+	UploadedCertificate(ctx context.Context, domainID string) (domain.UploadedCertificate, error)
+}
+
+// Authority gives certificates for custom domains that have no uploaded one.
+type Authority interface {
+	// Certificate returns the certificate of a hostname. When there is none, it has one ordered.
+	Certificate(ctx context.Context, hostname string) (*tls.Certificate, error)
+	// Proof returns the certificate by which TLS-ALPN-01 proves whose the hostname is.
+	Proof(ctx context.Context, hostname string) (*tls.Certificate, error)
+}
+
+// Clients says whose hosts ask clients for a certificate.
+type Clients interface {
+	// Asked reports whether clients of the account's hosts are asked for one, and returns the CAs that
+	// may have issued it; nil: any.
+	Asked(account string) (names *x509.CertPool, asked bool)
+}
+
+// Options of an edge. Own, Authority and Clients may be left out.
+type Options struct {
+	// Hosts says whose a name is, from memory.
+	Hosts   *hosts.Hosts
+	Uploads Uploads
+	// Authority is asked for what nobody has uploaded; nil: nobody is asked.
+	Authority Authority
+	// Own returns the operator's certificate, for Waybill's own hosts and those of deployments.
+	// Custom domains get it when there is no other one.
+	Own func(*tls.ClientHelloInfo) (*tls.Certificate, error)
+	// Clients says for the hosts of which accounts callers are asked for a client certificate. When nil, they are asked
+	// for none.
+	Clients Clients
+	Logger  *slog.Logger
+}
+
+// Edge chooses certificates.
+type Edge struct {
+	options  Options
+	base     *tls.Config
+	proof    *tls.Config
+	uploads  singleflight.Group
+	failures failures
+}
+
+// New returns an edge.
+func New(o Options) *Edge {
+	e := &Edge{options: o}
+	e.base = &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}, GetCertificate: e.certificate}
+	e.proof = &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{acmez.ACMETLS1Protocol}, GetCertificate: e.proofOf}
+	return e
+}
+
+// Config returns what a server listens with.
+func (e *Edge) Config() *tls.Config {
+	config := e.base.Clone()
+	config.GetConfigForClient = e.configFor
+	return config
+}
+
+// configFor returns the configuration of one connection.
+func (e *Edge) configFor(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+	if slices.Equal(hello.SupportedProtos, []string{acmez.ACMETLS1Protocol}) {
+		return e.proof, nil
+	}
+	return e.configOf(e.options.Hosts.Of(hello.ServerName).Account), nil
+}
+
+// configOf returns the configuration of connections for the hosts of an account; empty: for hosts
+// that are no account's. A certificate that the client shows is not judged here, but at each
+// request. Sessions are not resumed where one is asked for: they would bring it along without a
+// handshake, also to other hosts.
+func (e *Edge) configOf(account string) *tls.Config {
+	if e.options.Clients == nil {
+		return e.base
+	}
+	names, asked := e.options.Clients.Asked(account)
+	if !asked {
+		return e.base
+	}
+	config := e.base.Clone()
+	config.ClientAuth, config.ClientCAs, config.SessionTicketsDisabled = tls.RequestClientCert, names, true
+	return config
+}
+
+// errNoCertificate ends a handshake.
+var errNoCertificate = errors.New("there is no certificate for this name")
+
+// certificate returns what the client gets.
+func (e *Edge) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	d := e.options.Hosts.Of(hello.ServerName).Domain
+	if d == nil {
+		return e.own(hello)
+	}
+	c, err := e.custom(hello, d)
+	if err != nil {
+		if e.failures.first(d.Hostname, time.Now()) {
+			e.options.Logger.Warn("a custom domain has no certificate that can be used", "hostname", d.Hostname, "error", err)
+		}
+		return e.own(hello)
+	}
+	return c, nil
+}
+
+// custom returns the certificate of a custom domain.
+func (e *Edge) custom(hello *tls.ClientHelloInfo, d *hosts.Domain) (*tls.Certificate, error) {
+	switch {
+	case d.Uploaded != "":
+		if c := d.Certificate.Load(); c != nil {
+			return c, nil
+		}
+		return e.upload(hello.Context(), d)
+	case e.options.Authority != nil:
+		return e.options.Authority.Certificate(hello.Context(), d.Hostname)
+	}
+	return nil, errNoCertificate
+}
+
+// own returns the operator's certificate.
+func (e *Edge) own(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	if e.options.Own == nil {
+		return nil, errNoCertificate
+	}
+	return e.options.Own(hello)
+}
+
+// uploadTime bounds the reading of an uploaded certificate. It goes on for others when the client
+// that came first is gone.
+const uploadTime = 5 * time.Second
+
+// upload reads an uploaded certificate, once for all who wait for it.
+func (e *Edge) upload(ctx context.Context, d *hosts.Domain) (*tls.Certificate, error) {
+	if e.failures.fresh(d.ID, time.Now()) {
+		return nil, errNoCertificate
+	}
+	read, err, _ := e.uploads.Do(d.ID, func() (any, error) {
+		if c := d.Certificate.Load(); c != nil {
+			return c, nil
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), uploadTime)
+		defer cancel()
+		uploaded, err := e.options.Uploads.UploadedCertificate(ctx, d.ID)
+		if err != nil {
+			e.failures.note(d.ID, time.Now())
+			return nil, err
+		}
+		c, err := tls.X509KeyPair([]byte(uploaded.Chain), []byte(uploaded.PrivateKey.Reveal()))
+		if err != nil {
+			e.failures.note(d.ID, time.Now())
+			return nil, errors.New("read uploaded certificate: it and its key don't fit") // what the error says may show the key
+		}
+		d.Certificate.Store(&c)
+		return &c, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read uploaded certificate: %w", err)
+	}
+	c, _ := read.(*tls.Certificate)
+	return c, nil
+}
+
+// proofOf answers an authority that asks whose a hostname is.
+func (e *Edge) proofOf(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	d := e.options.Hosts.Of(hello.ServerName).Domain
+	if d == nil || e.options.Authority == nil {
+		return nil, errNoCertificate
+	}
+	return e.options.Authority.Proof(hello.Context(), d.Hostname)
+}

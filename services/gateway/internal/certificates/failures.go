@@ -1,0 +1,46 @@
+package certificates
+
+import (
+	"sync"
+	"time"
+)
+
+// failureTime is how long a failure is remembered. So a handshake that can't succeed costs the
+// database nothing, and the log one line.
+const failureTime = 5 * time.Second
+
+// maxFailures bounds what is remembered. All of it is of custom domains that there are.
+const maxFailures = 10_000
+
+// failures are those of a short while ago.
+type failures struct {
+	mu sync.Mutex
+	at map[string]time.Time
+}
+
+// note remembers a failure.
+func (f *failures) note(name string, now time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.at == nil || len(f.at) >= maxFailures {
+		f.at = make(map[string]time.Time)
+	}
+	f.at[name] = now
+}
+
+// fresh reports whether there was one a short while ago.
+func (f *failures) fresh(name string, now time.Time) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	at, ok := f.at[name]
+	return ok && now.Sub(at) < failureTime
+}
+
+// first reports whether the name has no fresh failure, and remembers one.
+func (f *failures) first(name string, now time.Time) bool {
+	if f.fresh(name, now) {
+		return false
+	}
+	f.note(name, now)
+	return true
+}
