@@ -80,5 +80,6 @@ if (window.SwaggerUIBundle) {
     persistAuthorization: false,
     showExtensions: true,
     tryItOutEnabled: false,
+    syntaxHighlight: { activated: false }, // its colours are its own
   });
 }
