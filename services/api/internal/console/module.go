@@ -4,6 +4,8 @@ import (
 	"io/fs"
 	"net/http"
 	"slices"
+
+	"waybill.dev/shared/domain"
 )
 
 // Module is a group of console pages: their templates, routes and entries in the navigation.
@@ -40,6 +42,8 @@ type NavEntry struct {
 	Order int    // see the constants
 	// Key is the letter that goes there after g; empty: none.
 	Key string
+	// Scopes are what a session must have to see the page; it is not led there without.
+	Scopes []domain.Scope
 	// Operator: the page is about the process, and only admins of the operator's account may go there.
 	Operator bool
 }

@@ -228,8 +228,13 @@ func (p *Page) toSignIn() {
 	p.Writer.WriteHeader(http.StatusSeeOther)
 }
 
-// Has reports whether a module has registered a page, so that no link leads nowhere.
+// Has reports whether a module has registered a page that the session may go to, so that no link leads nowhere.
 func (p *Page) Has(path string) bool {
+	for i := range p.console.nav {
+		if e := &p.console.nav[i]; strings.HasPrefix(path+"/", e.Path+"/") && !p.sees(e) {
+			return false
+		}
+	}
 	for i := range p.console.routes {
 		if r := &p.console.routes[i]; r.Method == http.MethodGet && r.Path == path {
 			return true

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -194,6 +195,11 @@ func (p *Page) Operates() bool {
 	return p.May(domain.ScopeAdmin) && p.Account() == domain.DefaultAccount
 }
 
+// sees reports whether the session may go to an entry of the navigation.
+func (p *Page) sees(e *NavEntry) bool {
+	return (!e.Operator || p.Operates()) && !slices.ContainsFunc(e.Scopes, func(s domain.Scope) bool { return !p.May(s) })
+}
+
 // nav returns the navigation in its groups, without what the session may not go to. The line with the longest path that the page is
 // below is the current one.
 func (p *Page) nav() []navGroup {
@@ -209,7 +215,7 @@ func (p *Page) nav() []navGroup {
 	}
 	var groups []navGroup
 	for i, entry := range p.console.nav {
-		if entry.Operator && !p.Operates() {
+		if !p.sees(&entry) {
 			continue
 		}
 		name := groupNames()[entry.Order/groupOf]

@@ -34,7 +34,7 @@ func Module() console.Module {
 	return console.Module{
 		Name: "access", Templates: files,
 		Find: find,
-		Nav:  []console.NavEntry{{Label: "Access", Path: root, Icon: "access", Order: console.OrderAccess, Key: "a"}},
+		Nav:  []console.NavEntry{{Label: "Access", Path: root, Icon: "access", Order: console.OrderAccess, Key: "a", Scopes: []domain.Scope{domain.ScopeBucketsRead}}},
 		Routes: []console.Route{
 			show(root, listBuckets),
 			show(newBucketPath, newBucket), act(newBucketPath, createBucket),

@@ -32,7 +32,7 @@ func Module() console.Module {
 	return console.Module{
 		Name: "alerts", Templates: files,
 		Routes: []console.Route{{Method: http.MethodGet, Path: root, Handle: list}},
-		Nav:    []console.NavEntry{{Label: "Alerts", Path: root, Icon: "alerts", Order: order, Key: "l"}},
+		Nav:    []console.NavEntry{{Label: "Alerts", Path: root, Icon: "alerts", Order: order, Key: "l", Scopes: []domain.Scope{domain.ScopeEventsRead}}},
 	}
 }
 

@@ -27,7 +27,7 @@ func Module() console.Module {
 	show, act := console.Shown, console.Acted
 	return console.Module{
 		Name: "certificates", Templates: files,
-		Nav: []console.NavEntry{{Label: "Client certificates", Path: listPath, Icon: "certificates", Order: order}},
+		Nav: []console.NavEntry{{Label: "Client certificates", Path: listPath, Icon: "certificates", Order: order, Scopes: []domain.Scope{domain.ScopeGatewayRead}}},
 		Routes: []console.Route{
 			show(listPath, list), act(listPath, create),
 			show(certificatePath, showCertificate), act(certificatePath, rename),

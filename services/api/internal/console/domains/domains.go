@@ -28,7 +28,7 @@ func Module() console.Module {
 	show, act := console.Shown, console.Acted
 	return console.Module{
 		Name: "domains", Templates: files,
-		Nav: []console.NavEntry{{Label: "Custom domains", Path: listPath, Icon: "domains", Order: order}},
+		Nav: []console.NavEntry{{Label: "Custom domains", Path: listPath, Icon: "domains", Order: order, Scopes: []domain.Scope{domain.ScopeGatewayRead}}},
 		Routes: []console.Route{
 			show(listPath, list), act(listPath, create),
 			act(listPath+"/update", update), act(listPath+"/verify", verify),

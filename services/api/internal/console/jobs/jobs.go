@@ -41,7 +41,7 @@ func Module() console.Module {
 			{Method: http.MethodGet, Path: onePath + "/cancel", Handle: confirm},
 			{Method: http.MethodPost, Path: onePath + "/cancel", Handle: cancel},
 		},
-		Nav: []console.NavEntry{{Label: "Jobs", Path: listPath, Icon: "jobs", Order: console.OrderDeliveries + 5, Key: "j"}},
+		Nav: []console.NavEntry{{Label: "Jobs", Path: listPath, Icon: "jobs", Order: console.OrderDeliveries + 5, Key: "j", Scopes: []domain.Scope{domain.ScopeEventsRead}}},
 	}
 }
 

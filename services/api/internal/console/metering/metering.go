@@ -36,7 +36,7 @@ func Module() console.Module {
 	show, act := console.Shown, console.Acted
 	return console.Module{
 		Name: "metering", Templates: files,
-		Nav: []console.NavEntry{{Label: "Metering", Path: listPath, Icon: "metering", Order: order}},
+		Nav: []console.NavEntry{{Label: "Metering", Path: listPath, Icon: "metering", Order: order, Scopes: []domain.Scope{domain.ScopeBucketsRead, domain.ScopeMeteringRead}}},
 		Routes: []console.Route{
 			show(listPath, listBuckets),
 			show(bucketPath, showMeters), act(bucketPath, createMeter),

@@ -39,7 +39,7 @@ func Module() console.Module {
 			{Method: http.MethodPost, Path: path + "/{webhookId}/acknowledge", Handle: acknowledge},
 			{Method: http.MethodPost, Path: path + "/{webhookId}/reopen", Handle: reopen},
 		},
-		Nav: []console.NavEntry{{Label: "Problems", Path: path, Icon: "problems", Order: console.OrderProblems, Key: "p"}},
+		Nav: []console.NavEntry{{Label: "Problems", Path: path, Icon: "problems", Order: console.OrderProblems, Key: "p", Scopes: []domain.Scope{domain.ScopeEventsRead}}},
 	}
 }
 
@@ -53,6 +53,7 @@ type view struct {
 	Cut      bool // more deliveries failed for good than were read
 	More     bool // there are webhooks that are not shown
 	MayRetry bool
+	Webhooks bool // there are pages of these
 	MayWrite bool
 }
 
@@ -95,7 +96,7 @@ const (
 )
 
 func show(p *console.Page) error {
-	v := view{Checked: p.Now(), MayRetry: p.May(domain.ScopeEventsWrite), MayWrite: p.May(domain.ScopeWebhooksWrite), Spans: muteSpans()}
+	v := view{Checked: p.Now(), MayRetry: p.May(domain.ScopeEventsWrite), MayWrite: p.May(domain.ScopeWebhooksWrite), Webhooks: p.Has("/console/webhooks/{webhookId}"), Spans: muteSpans()}
 	var failed deliverylog.Page
 	if err := p.API.Get("/v1/deliveries", url.Values{"status": {string(domain.StatusFailed)}, "limit": {maxRead}}, &failed); err != nil {
 		return err

@@ -29,7 +29,7 @@ func Module() console.Module {
 			{Method: http.MethodGet, Path: root + "/message", Handle: show},
 			{Method: http.MethodPost, Path: root + "/message", Handle: publish},
 		},
-		Nav: []console.NavEntry{{Label: "Rejected", Path: root, Icon: "rejected", Order: order, Key: "x"}},
+		Nav: []console.NavEntry{{Label: "Rejected", Path: root, Icon: "rejected", Order: order, Key: "x", Scopes: []domain.Scope{domain.ScopeEventsRead}}},
 	}
 }
 

@@ -29,7 +29,7 @@ func Module() console.Module {
 	show, act := console.Shown, console.Acted
 	return console.Module{
 		Name: "tunnels", Templates: files,
-		Nav: []console.NavEntry{{Label: "Tunnels", Path: listPath, Icon: "tunnels", Order: order}},
+		Nav: []console.NavEntry{{Label: "Tunnels", Path: listPath, Icon: "tunnels", Order: order, Scopes: []domain.Scope{domain.ScopeGatewayRead}}},
 		Routes: []console.Route{
 			show(listPath, list), act(listPath, create),
 			show(tunnelPath, showTunnel), act(tunnelPath, configure),

@@ -59,7 +59,7 @@ func Module() console.Module {
 			{Method: http.MethodPost, Path: one + "/replay", Handle: replay},
 		},
 		Find: find,
-		Nav:  []console.NavEntry{{Label: "Webhooks", Path: root, Icon: "webhooks", Order: console.OrderWebhooks, Key: "w"}},
+		Nav:  []console.NavEntry{{Label: "Webhooks", Path: root, Icon: "webhooks", Order: console.OrderWebhooks, Key: "w", Scopes: []domain.Scope{domain.ScopeWebhooksRead}}},
 	}
 }
 
