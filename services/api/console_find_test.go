@@ -1,8 +1,10 @@
 package api_test
 
 import (
+	"html"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -83,5 +85,65 @@ func TestConsoleMenu(t *testing.T) {
 			t.Errorf("the icon %s stands for two things", name)
 		}
 		shown[name] = true
+	}
+}
+
+var linked = regexp.MustCompile(`href="(/console[^"]*)"`)
+
+// Every link that somebody is shown may be followed, whatever their rights: from the first page on, two pages of each kind.
+func TestConsoleLinksLeadSomewhere(t *testing.T) {
+	t.Parallel()
+	w := newWalker(t)
+	callers := w.callers()
+	w.things()
+	for _, c := range callers {
+		from, kinds := map[string]string{"/console": ""}, map[string]int{}
+		for queue := []string{"/console"}; len(queue) > 0; queue = queue[1:] {
+			p := c.get(queue[0])
+			for n := 0; n < mostRefusals && p.status == http.StatusServiceUnavailable; n++ { // a slow machine
+				p = c.get(queue[0])
+			}
+			if p.status != http.StatusOK && p.status != http.StatusSeeOther {
+				t.Errorf("%s is shown a link to %s on %s, which answers %d", c.name, queue[0], from[queue[0]], p.status)
+				continue
+			}
+			for _, match := range linked.FindAllStringSubmatch(p.body, -1) {
+				path, _, _ := strings.Cut(html.UnescapeString(match[1]), "#")
+				kind := identified.ReplaceAllString(path, "*")
+				if _, seen := from[path]; seen || kinds[kind] == 2 || strings.HasPrefix(path, "/console/assets/") || strings.HasPrefix(path, "/console/deployments/local/") { // nobody counts its traffic here
+					continue
+				}
+				from[path] = queue[0]
+				kinds[kind]++
+				queue = append(queue, path)
+			}
+		}
+	}
+}
+
+// identified are the parts of a path that are ids, and values of a query.
+var identified = regexp.MustCompile(`[0-9A-Za-z_-]*[0-9][0-9A-Za-z_-]{5,}|=[^&]*|shipment\.[a-z_]+`)
+
+// One control chooses a time in every list: a span up to now, or from when to when, in the parameters that the list has.
+func TestConsoleRanges(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, sqliteURL(t))
+	b := r.browser().signIn(adminKey)
+	r.do(http.MethodPost, "/v1/projects", `{"name":"shop"}`).want(http.StatusCreated)
+	built, _, _ := strings.Cut(b.upload("shop", "main", []byte("PK\x03\x04")).header.Get("Location"), "/builds/")
+	for path, names := range map[string][2]string{
+		"/console/events": {"since", "until"}, "/console/deliveries": {"since", "until"}, "/console/audit": {"startDate", "endDate"}, built + "/requests": {"startTime", "endTime"},
+	} {
+		page := b.get(path + "?" + names[0] + "=2026-11-18T15:02:11Z&" + names[1] + "=2026-11-19T15:02&cursor=x").body
+		for _, want := range []string{`name="` + names[0] + `" value="2026-11-18T15:02:11"`, `name="` + names[1] + `" value="2026-11-19T15:02:00"`, `<span class="zone">UTC</span>`, ">1 hour</a>", ">24 hours</a>", ">7 days</a>"} {
+			if !strings.Contains(page, want) {
+				t.Errorf("%s has no %s:\n%.4000s", path, want, page)
+			}
+		}
+		spans := regexp.MustCompile(`href="([^"]*)">7 days</a>`).FindStringSubmatch(page)
+		if len(spans) != 2 || strings.Contains(spans[1], names[1]) || strings.Contains(spans[1], "cursor") {
+			t.Fatalf("%s: seven days are %q", path, spans)
+		}
+		b.get(html.UnescapeString(spans[1])).has(t, `aria-current="true">7 days</a>`)
 	}
 }

@@ -63,7 +63,7 @@ func consoleForms() map[string]formOf {
 		"createVariable":                {"environments/branch.html", ""},
 		"updateVariable":                {"environments/variable.html", ""},
 		"publishEvents":                 {"events/publish.html", "timestamp"},
-		"retryDeliveries":               {"deliveries/list.html", "dryRun"}, // the page asks for a dry run first
+		"retryDeliveries":               {"deliveries/list.html", "dryRun since until"}, // the page asks for a dry run first; TestConsoleRanges has its times
 		"replayWebhook":                 {"webhooks/replay.html", "dryRun eventId eventType shipmentId reason class statusCode test"},
 		"createMeter":                   {"metering/meters.html", "description metadata eventFrom valueProperty groupBy"},
 		"updateMeter":                   {"", "name description metadata groupBy"},

@@ -17,6 +17,9 @@ function local(at) {
   return `${at.getFullYear()}-${pad(at.getMonth() + 1)}-${pad(at.getDate())} ${pad(at.getHours())}:${pad(at.getMinutes())}:${pad(at.getSeconds())}`;
 }
 
+// A time of the day to the millisecond.
+function exact(at) { return `${local(at).slice(11)}.${String(at.getMilliseconds()).padStart(3, "0")}`; }
+
 function left(at) {
   let seconds = Math.max(0, Math.round((at - Date.now()) / 1000));
   if (!seconds) return "now";
@@ -31,7 +34,7 @@ class Time extends HTMLElement {
     const time = this.querySelector("time");
     const at = new Date(time?.dateTime || NaN);
     if (isNaN(at)) return;
-    const text = this.localName === "wb-countdown" ? left(at) : this.hasAttribute("ago") ? away(at) : local(at);
+    const text = this.localName === "wb-countdown" ? left(at) : this.hasAttribute("ago") ? away(at) : this.hasAttribute("exact") ? exact(at) : local(at);
     if (time.textContent !== text) time.textContent = text;
     const title = `${fine.format(at)} · ${time.dateTime}`;
     if (time.title !== title) time.title = title;
@@ -42,6 +45,30 @@ customElements.define("wb-countdown", class extends Time {});
 const tick = () => { if (!document.hidden) for (const e of document.querySelectorAll("wb-countdown, wb-time[ago]")) e.show(); };
 setInterval(tick, 1000);
 addEventListener("wb:shown", () => { for (const e of document.querySelectorAll("wb-time, wb-countdown, wb-copy, wb-json")) e.show(); });
+
+// What stands in UTC elsewhere is in the reader's zone, too: in the titles of charts, in sentences, and in fields of forms,
+// which are sent in UTC.
+function zone() {
+  for (const place of document.querySelectorAll("svg title, .why .verdict, .why .advice li, .timeline p")) {
+    if (place.firstElementChild) continue;
+    const said = place.textContent, text = said.replace(/(\d{4}-\d\d-\d\d)[T ]([\d:]{8})[\d.]*(Z| UTC)/g, (_, day, time) => local(new Date(`${day}T${time}Z`)));
+    if (said === text) continue;
+    place.textContent = text;
+    if (place.localName !== "title") place.title = said;
+  }
+  for (const field of document.querySelectorAll("input[type=datetime-local]")) {
+    const at = Date.parse(`${field.defaultValue}Z`);
+    if (field.valueAsNumber === at) field.valueAsNumber = at - new Date(at).getTimezoneOffset() * 60000;
+  }
+  for (const name of document.querySelectorAll(".zone")) name.textContent = new Intl.DateTimeFormat("en", { timeZoneName: "short" }).formatToParts().find((part) => part.type === "timeZoneName").value;
+}
+zone();
+addEventListener("wb:shown", zone);
+document.addEventListener("formdata", (event) => {
+  for (const field of event.target.querySelectorAll("input[type=datetime-local]")) {
+    if (field.value) event.formData.set(field.name, new Date(field.value).toISOString().slice(0, 19));
+  }
+});
 
 // Only a page of this machine, or one by HTTPS, may use the clipboard as such; elsewhere a selection
 // is copied.

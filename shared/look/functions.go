@@ -15,7 +15,7 @@ import (
 // Functions are what the elements call. They return text, which is escaped where it stands: none
 // of them returns HTML.
 func Functions(a *Assets) template.FuncMap {
-	return template.FuncMap{"asset": a.Path, "tone": tone, "stamp": stamp, "clock": Clock, "since": since, "visible": Visible}
+	return template.FuncMap{"asset": a.Path, "tone": tone, "stamp": stamp, "clock": Clock, "exact": exact, "since": since, "visible": Visible}
 }
 
 // tone says how a state is coloured: good, bad, warn, busy or idle.
@@ -72,6 +72,29 @@ func Clock(value any) string {
 		return "–"
 	}
 	return t.Format("2006-01-02 15:04:05") + " UTC"
+}
+
+// exact is a time of the day with its milliseconds, in UTC; the browser shows it in its own zone.
+func exact(value any) string {
+	t, _ := moment(value)
+	return t.Format("15:04:05.000") + " UTC"
+}
+
+// Offset says how long after another time something was: +80 ms, +1.2 s, +5 min 3 s.
+func Offset(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "−" + strings.TrimPrefix(Offset(-d), "+")
+	case d < time.Second:
+		return "+" + strconv.FormatInt(d.Milliseconds(), 10) + "\u202fms"
+	case d < time.Minute:
+		return "+" + strings.TrimSuffix(strconv.FormatFloat(d.Truncate(100*time.Millisecond).Seconds(), 'f', 1, 64), ".0") + "\u202fs"
+	case d < time.Hour:
+		return fmt.Sprintf("+%d\u202fmin %d\u202fs", int(d.Minutes()), int(d.Seconds())%60)
+	case d < 24*time.Hour:
+		return fmt.Sprintf("+%d\u202fh %d\u202fmin", int(d.Hours()), int(d.Minutes())%60)
+	}
+	return fmt.Sprintf("+%d\u202fd %d\u202fh", int(d.Hours())/24, int(d.Hours())%24)
 }
 
 // since says how long ago a time was, or how soon it will be, in the largest unit that fits.

@@ -58,7 +58,8 @@ type pageData struct {
 
 type row struct {
 	Number   int
-	At       string
+	At       time.Time
+	After    string // the first attempt of its delivery
 	Path     string
 	Type     string
 	EventID  string
@@ -198,7 +199,7 @@ func (c Callback) has(text string) bool {
 func (r *Receiver) row(c Callback) row {
 	_, checked, ok := r.Steps(c)
 	one := row{
-		Number: c.Number, At: c.ReceivedAt.Format("15:04:05.000"), Path: c.Path, EventID: c.EventID(), Delivery: c.Delivery(),
+		Number: c.Number, At: c.ReceivedAt, Path: c.Path, EventID: c.EventID(), Delivery: c.Delivery(),
 		Type: eventType(c.Body), Attempt: c.Attempt(), Status: c.Status, Answered: stateBad, State: stateUnchecked,
 	}
 	if c.Status < 300 {
@@ -243,6 +244,9 @@ func (r *Receiver) detail(c Callback, rows []row) *detail {
 		}
 	}
 	slices.Reverse(d.Others)
+	for i := range d.Others[min(1, len(d.Others)):] {
+		d.Others[i+1].After = look.Offset(d.Others[i+1].At.Sub(d.Others[0].At))
+	}
 	return d
 }
 

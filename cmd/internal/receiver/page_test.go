@@ -1,9 +1,11 @@
 package receiver_test
 
 import (
+	"html"
 	"net/http"
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -87,6 +89,23 @@ func TestSearch(t *testing.T) {
 	}
 	if page := r.page("/?q=first&n=2"); !strings.Contains(page, "evt_first") {
 		t.Error("what is not found is shown in full")
+	}
+}
+
+// Characters that turn the direction of writing are made visible, wherever they came; times have their zone, and attempts
+// say how long after the first one they came.
+func TestPageMakesVisible(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for attempt := range 2 {
+		r.do(http.MethodPost, "/in/%E2%80%AEone?q=%E2%80%AE", "{\"type\":\"\u202e\",\"data\":\"\u202e\"}", http.Header{"X-Note": {"\u202e"}, "Webhook-Id": {"evt_\u202e"}, "Waybill-Delivery-Id": {"dlv_1"}, "Waybill-Attempt": {strconv.Itoa(attempt + 1)}})
+	}
+	page := html.UnescapeString(r.page("/?q=" + url.QueryEscape("\u202e")))
+	if shown := regexp.MustCompile(`(?s)data-text=.*?></wb-copy>|value="[^"]*"`).ReplaceAllString(page, ""); strings.Contains(shown, "\u202e") || !strings.Contains(shown, "\uFFFD") {
+		t.Errorf("a character that turns the direction is in the page:\n%s", shown)
+	}
+	if !regexp.MustCompile(`<wb-time exact><time datetime="[^"]+Z">[0-9:.]{12} UTC<`).MatchString(page) || !regexp.MustCompile(`<small>200 \+\d+`).MatchString(page) {
+		t.Errorf("times have no zone, or attempts do not say how long after the first they came:\n%s", page)
 	}
 }
 

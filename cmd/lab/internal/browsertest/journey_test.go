@@ -234,4 +234,7 @@ func TestFindByKeyboard(t *testing.T) {
 	b.await(first + `.includes("Order per shipment")`)
 	b.press(kb.Enter)
 	b.await(`location.pathname.startsWith("/docs/")`)
+
+	b.open("/console/events")
+	b.reach("Since") // an input of a time, too, shows that it has the focus
 }

@@ -172,14 +172,13 @@ type focused struct {
 	Seen             bool
 }
 
-// The parts of a field for a time have a mark of their own, which its style does not tell.
 const readFocus = `(() => {
   const e = document.activeElement;
   if (!e || e === document.body) return { name: "", place: "", tag: "", seen: true };
   const label = e.getAttribute("aria-label") || [...(e.labels || [])].map((l) => l.innerText).join(" ") || e.innerText || e.title || e.name || "";
   const style = getComputedStyle(e), around = e.closest("tr, section, nav, form, header");
   return { name: label.trim().replace(/\s+/g, " "), place: around ? around.innerText.replace(/\s+/g, " ") : "", tag: e.localName,
-    seen: e.localName === "main" || e.type === "datetime-local" || style.outlineStyle !== "none" || style.boxShadow !== "none" };
+    seen: e.localName === "main" || style.outlineStyle !== "none" || style.boxShadow !== "none" };
 })()`
 
 // maxTabs is how often Tab is pressed in search of something.

@@ -51,6 +51,7 @@
 //     no third party: the policy forbids them.
 //   - [Page.May] leaves out an act that the API would refuse. [Page.Has] reports whether another
 //     package's page is there to be linked.
+//   - What a page needs stands in [NavEntry.Scopes]: neither the menu nor [Page.Has] leads there without.
 //   - Parameters of paths have the names that [Route] lists. A test fills them in.
 //
 // A form keeps what was typed and shows the API's faults where they belong:
@@ -83,7 +84,7 @@
 //
 // Elements, each with what it takes:
 //
-//	{{template "time" .At}}        a time; "ago" how long ago; "countdown" how soon. Texts in RFC 3339,
+//	{{template "time" .At}}        a time; "ago" how long ago; "countdown" how soon; "exact" to the millisecond. Texts in RFC 3339,
 //	                               pointers to them, or time.Time.
 //	{{template "status" .Status}}  a badge; "dot" the same without the word. The colour is by tone().
 //	{{template "id" .ID}}          code with a copy button; {{template "copy" .Text}} the button alone
@@ -100,11 +101,12 @@
 //	{{template "field" (field .Form "/url" "Address" | hint "https only" | required)}}
 //	                               also: | typed "number" | typed "checkbox" | typed "search" |
 //	                               place "https://…" | rows 8 | options .Options | wide
+//	{{template "range" .Range}}    p.Range(form, "since", "until"): a span up to now, or from when to when
 //	{{template "bars" .Bars}}      console.Bars; {{template "spark" .Line}} console.Line
 //	{{template "icon" "events"}}   see shared/look/templates/icons.html
 //
 // Functions: visible (for every text that others wrote: control characters and those that turn the
-// direction of writing become visible), pretty, number, percent, millis, clock, since, tone,
+// direction of writing become visible), pretty, number, percent, millis, clock, since, exact, tone,
 // stamp, path "console" "events" .ID, query "status" .Status "type" .Type.
 //
 // Classes, all in shared/look/waybill.css; docs/design.md says when to use which:

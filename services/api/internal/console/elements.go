@@ -245,11 +245,36 @@ func FieldToRFC3339(text string) string {
 	return text
 }
 
+// Range is a choice of a time, for the template "range": a span up to now, or from when to when.
+type Range struct {
+	Form         *Form
+	Since, Until string // the names of the parameters
+	Spans        []Tab
+}
+
+// Range returns the choice for a page whose parameters have these names.
+func (p *Page) Range(form *Form, since, until string) Range {
+	r := Range{Form: form, Since: since, Until: until}
+	now := p.Now().UTC().Truncate(time.Minute)
+	for _, s := range []struct {
+		label string
+		long  time.Duration
+	}{{"1 hour", time.Hour}, {"24 hours", 24 * time.Hour}, {"7 days", 7 * 24 * time.Hour}} {
+		to := p.Request.URL.Query()
+		for _, name := range []string{until, "cursor", "trail", "offset"} {
+			to.Del(name)
+		}
+		to.Set(since, now.Add(-s.long).Format(time.RFC3339))
+		r.Spans = append(r.Spans, Tab{Label: s.label, Path: p.Request.URL.Path + "?" + to.Encode(), Current: p.Query(since) == to.Get(since) && p.Query(until) == ""})
+	}
+	return r
+}
+
 // Filters returns what the page's address says under the names, as the API takes it, and a form that
-// shows it. since, until, startTime and endTime are times.
+// shows it. since, until, startTime, endTime, startDate and endDate are times.
 func (p *Page) Filters(names ...string) (url.Values, *Form) {
 	query, shown := p.Pick(names...), p.Pick(names...)
-	for _, name := range []string{"since", "until", "startTime", "endTime"} {
+	for _, name := range []string{"since", "until", "startTime", "endTime", "startDate", "endDate"} {
 		if t, err := time.Parse(time.RFC3339, FieldToRFC3339(query.Get(name))); err == nil {
 			query.Set(name, FieldToRFC3339(query.Get(name)))
 			shown.Set(name, t.UTC().Format(typing))

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf16"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -32,6 +33,12 @@ func functions(a *look.Assets) template.FuncMap {
 
 // Visible makes characters visible that would hide or turn around what follows.
 func Visible(text any) string { return look.Visible(text) }
+
+// Offset says how long after another time something was: +1.2 s.
+func Offset(d time.Duration) string { return look.Offset(d) }
+
+// Clock is a time in UTC, which the browser shows in its own zone in titles of charts.
+func Clock(at any) string { return look.Clock(at) }
 
 // Pretty writes JSON with indentation, its numbers and strings as they are; what is no JSON
 // stays as it is.

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/deliverylog"
@@ -28,7 +27,7 @@ const path = "/console/audit"
 func Module() console.Module {
 	return console.Module{
 		Name: "audit", Templates: files,
-		Nav:    []console.NavEntry{{Label: "Audit", Path: path, Icon: "audit", Order: console.OrderAudit, Key: "u"}},
+		Nav:    []console.NavEntry{{Label: "Audit", Path: path, Icon: "audit", Order: console.OrderAudit, Key: "u", Scopes: []domain.Scope{domain.ScopeAdmin}}},
 		Routes: []console.Route{{Method: http.MethodGet, Path: path, Handle: show}},
 	}
 }
@@ -60,7 +59,7 @@ type link struct{ Type, Name, ID, Path string }
 
 type view struct {
 	Form     *console.Form
-	Days     []console.Option
+	Range    console.Range
 	Actions  []string // to choose from
 	Outcomes []console.Option
 	Lines    []line
@@ -74,25 +73,20 @@ const few = 50
 
 // filters returns the parameters of the page which select entries.
 func filters() []string {
-	return []string{"action", "actor", "success", "days", "startDate", "endDate"}
+	return []string{"action", "actor", "success", "startDate", "endDate"}
 }
 
 func show(p *console.Page) error {
-	query := p.Pick("action", "actor", "success", "startDate", "endDate", "offset")
+	query, form := p.Filters(append(filters(), "offset")...)
 	query.Set("limit", strconv.Itoa(few))
-	if days, err := strconv.Atoi(p.Query("days")); err == nil && days > 0 && query.Get("startDate") == "" {
-		// A day's start, so that a page of the list is the same when it is read again.
-		query.Set("startDate", p.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, 1-days).Format(time.RFC3339))
-	}
 	var a audit.List[audit.Entry]
 	if err := p.API.Get(console.Path("v1", "accounts", p.Account(), "audit-logs"), query, &a); err != nil {
 		return err
 	}
 	p.CLI(command(query))
 	v := view{
-		Form: console.NewForm(p.Pick(filters()...)), Total: a.Pagination.Total, Filtered: len(p.Pick(filters()...)) > 0,
+		Form: form, Range: p.Range(form, "startDate", "endDate"), Total: a.Pagination.Total, Filtered: len(p.Pick(filters()...)) > 0,
 		Paging:   p.Offsets(a.Pagination.Offset, len(a.Data), a.Pagination.Total),
-		Days:     []console.Option{{Value: "", Label: "Any time"}, {Value: "1", Label: "Today"}, {Value: "7", Label: "7 days"}, {Value: "30", Label: "30 days"}},
 		Outcomes: []console.Option{{Value: "", Label: "Any"}, {Value: "true", Label: "Done"}, {Value: "false", Label: "Refused"}},
 		Actions:  auditlog.Actions(),
 	}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"waybill.dev/services/api/internal/console"
+	"waybill.dev/shared/domain"
 )
 
 //go:embed templates/*.html
@@ -39,6 +40,6 @@ func Module() console.Module {
 			{Method: http.MethodGet, Path: chosenPath, Handle: chosen},
 			{Method: http.MethodPost, Path: chosenPath, Handle: sendChosen},
 		},
-		Nav: []console.NavEntry{{Label: "Deliveries", Path: listPath, Icon: "deliveries", Order: console.OrderDeliveries, Key: "d"}},
+		Nav: []console.NavEntry{{Label: "Deliveries", Path: listPath, Icon: "deliveries", Order: console.OrderDeliveries, Key: "d", Scopes: []domain.Scope{domain.ScopeEventsRead}}},
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/deliverylog"
@@ -30,7 +29,7 @@ type listView struct {
 	Reasons  []console.Option
 	Tests    []console.Option
 	Tabs     []console.Tab
-	Quick    []console.Tab
+	Range    console.Range
 	More     bool // the less common filters are shown
 	Filtered bool
 	Rows     []row
@@ -60,7 +59,7 @@ func list(p *console.Page) error {
 		Types: console.Choices("any", domain.WebhookTypes()...), Classes: classOptions(), Reasons: reasonOptions(),
 		Tests: []console.Option{{Value: "", Label: "any"}, {Value: "true", Label: "tests only"}, {Value: "false", Label: "without tests"}},
 	}
-	v.Tabs, v.Quick = statusTabs(query), spans(query, p.Now())
+	v.Tabs, v.Range = statusTabs(query), p.Range(form, "since", "until")
 	for _, name := range []string{"shipmentId", "eventId", "reason", "class", "statusCode", "test"} {
 		v.More = v.More || query.Has(name)
 	}
@@ -126,21 +125,6 @@ func tab(query url.Values, name, value, label string) console.Tab {
 		path += "?" + to.Encode()
 	}
 	return console.Tab{Label: label, Path: path, Current: query.Get(name) == value}
-}
-
-// spans are spans of time that are often wanted.
-func spans(query url.Values, now time.Time) []console.Tab {
-	now = now.UTC().Truncate(time.Minute)
-	var list []console.Tab
-	for _, s := range []struct {
-		label string
-		since time.Time
-	}{{"Last hour", now.Add(-time.Hour)}, {"Today, UTC", now.Truncate(24 * time.Hour)}, {"Last 24 hours", now.Add(-24 * time.Hour)}, {"Last 7 days", now.Add(-7 * 24 * time.Hour)}} {
-		to := without(query, "since", "until")
-		to.Set("since", s.since.Format(time.RFC3339))
-		list = append(list, console.Tab{Label: s.label, Path: listPath + "?" + to.Encode(), Current: query.Get("since") == to.Get("since") && !query.Has("until")})
-	}
-	return list
 }
 
 func classOptions() []console.Option {

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"net/url"
 	"testing"
-	"time"
 
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/consoletest"
@@ -64,7 +63,7 @@ func samples() map[string][]any {
 			listView{Form: console.NewForm(nil), Empty: empty(nil)}, listView{Form: wrong, Empty: empty(wrong.Values), Filtered: true},
 			listView{
 				Form: form, Filtered: true, More: true, Rows: rows, MayRetry: true, Jobs: true, Find: true, Again: againPath, Webhooks: deliverylog.Webhooks{}.Options(hostile), Types: console.Choices("any", "a"), Classes: classOptions(),
-				Reasons: reasonOptions(), Tabs: statusTabs(query), Quick: spans(query, time.Date(2026, 11, 18, 15, 0, 0, 0, time.UTC)), Paging: console.Paging{Newer: "?a", Older: "?b"}, Here: "/console/deliveries?a=" + hostile,
+				Reasons: reasonOptions(), Tabs: statusTabs(query), Range: console.Range{Since: "since", Until: "until", Spans: []console.Tab{{Label: "1 hour", Path: "?a=" + hostile, Current: true}}}, Paging: console.Paging{Newer: "?a", Older: "?b"}, Here: "/console/deliveries?a=" + hostile,
 			},
 		},
 		"again.html":  {previewView{Form: console.NewForm(nil), Back: listPath}, p, bad},

@@ -22,6 +22,7 @@ type step struct {
 	Title string
 	At    *string // nil: no time is known
 	Soon  bool    // At is yet to come
+	After string  // the first step; empty: it is that, or no time is known
 	Text  string
 	// Answer is what the receiver wrote, to another delivery.
 	Answer string
@@ -70,7 +71,7 @@ func (v *deliveryView) timeline(e *explanations.Explanation, opened *open) []ste
 		}
 	}
 	if v.D == nil {
-		return steps
+		return after(steps)
 	}
 	if len(steps) == 0 {
 		steps = append(steps, v.accepted(explanations.Check{Result: "passed"}))
@@ -78,7 +79,23 @@ func (v *deliveryView) timeline(e *explanations.Explanation, opened *open) []ste
 	if !shown {
 		steps = append(steps, v.attempts(opened)...)
 	}
-	return append(steps, v.end())
+	return after(append(steps, v.end()))
+}
+
+// after says how long after the first step the others were.
+func after(steps []step) []step {
+	var first time.Time
+	for i := range steps {
+		at := web.Time(steps[i].At)
+		switch {
+		case at.IsZero() || steps[i].Soon:
+		case first.IsZero():
+			first = at
+		default:
+			steps[i].After = console.Offset(at.Sub(first))
+		}
+	}
+	return steps
 }
 
 func (v *deliveryView) accepted(c explanations.Check) step {

@@ -87,7 +87,7 @@ func (w Webhooks) Options(chosen string) []console.Option {
 	list := []console.Option{{Value: "", Label: "any"}}
 	known := chosen == ""
 	for _, one := range w {
-		list = append(list, console.Option{Value: string(one.ID), Label: console.Visible(one.Name())})
+		list = append(list, console.Option{Value: string(one.ID), Label: console.Visible(strings.TrimPrefix(one.Description+" · "+one.Name(), " · "))})
 		known = known || string(one.ID) == chosen
 	}
 	if !known {

@@ -29,6 +29,7 @@ type requestsView struct {
 	Statuses   []console.Option
 	Severities []console.Option
 	More       bool
+	Range      console.Range
 	Filtered   bool
 	Requests   []traffic.Request[int]
 	NotKept    int64
@@ -53,7 +54,8 @@ func listRequests(p *console.Page) error {
 		Methods:    console.Choices("any", "GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"),
 		Statuses:   console.Choices("any", "2xx", "3xx", "4xx", "5xx"),
 		Severities: console.Choices("any", "error", "warn", "info", "debug"),
-		More:       query.Has("startTime") || query.Has("endTime") || query.Has("routePath"),
+		More:       query.Has("routePath"),
+		Range:      p.Range(form, "startTime", "endTime"),
 	}
 	query.Set("limit", perPage)
 	if cursor := p.Query("cursor"); cursor != "" {

@@ -43,7 +43,7 @@ func Module() console.Module {
 			{Method: http.MethodPost, Path: publishPath, Handle: publish},
 		},
 		Find: acts,
-		Nav:  []console.NavEntry{{Label: "Events", Path: listPath, Icon: "events", Order: console.OrderEvents, Key: "e"}},
+		Nav:  []console.NavEntry{{Label: "Events", Path: listPath, Icon: "events", Order: console.OrderEvents, Key: "e", Scopes: []domain.Scope{domain.ScopeEventsRead}}},
 	}
 }
 
@@ -75,6 +75,7 @@ type listView struct {
 	Empty      console.State
 	MayPublish bool
 	Find       bool
+	Range      console.Range
 }
 
 type row struct {
@@ -99,7 +100,7 @@ func list(p *console.Page) error {
 	}
 	query, form := p.Filters(filters()...)
 	v := listView{
-		Form: form, Filtered: len(query) > 0, Shipment: query.Get("shipmentId"),
+		Form: form, Range: p.Range(form, "since", "until"), Filtered: len(query) > 0, Shipment: query.Get("shipmentId"),
 		MayPublish: p.May(domain.ScopeEventsWrite), Find: p.Has(findPath), Types: console.Choices("any", domain.WebhookTypes()...),
 		Sources: []console.Option{{Value: "", Label: "any"}, {Value: "rest", Label: "HTTP"}, {Value: "nats", Label: "bus"}, {Value: "waybill", Label: "alerts"}},
 	}

@@ -21,10 +21,12 @@ type shipmentView struct {
 	Arrivals []arrival // of all lanes, in the order of the events
 	Begin    time.Time
 	End      time.Time
+	Length   string // from the one to the other
 	Ticks    []mark
 	Unread   *console.Problem // why deliveries are not shown
 	More     bool             // there are more than are shown
 	MayRetry bool
+	Webhooks bool // there are pages of these
 	Again    string
 }
 
@@ -58,7 +60,7 @@ const (
 
 func shipment(p *console.Page) error {
 	id := p.Param("shipmentId")
-	v := shipmentView{ID: id, MayRetry: p.May(domain.ScopeEventsWrite), Again: againPath + "?" + url.Values{"shipmentId": {id}}.Encode()}
+	v := shipmentView{ID: id, MayRetry: p.May(domain.ScopeEventsWrite), Webhooks: p.Has("/console/webhooks/{webhookId}"), Again: againPath + "?" + url.Values{"shipmentId": {id}}.Encode()}
 	var page eventPage
 	if err := p.API.Get("/v1/events", url.Values{"shipmentId": {id}, "limit": {maxEvents}}, &page); err != nil {
 		return err
@@ -95,8 +97,9 @@ func (v *shipmentView) span(sent []deliveries.Delivery) {
 	for _, d := range sent {
 		note(d.UpdatedAt)
 	}
+	v.Length = console.Offset(v.End.Sub(v.Begin))
 	for _, e := range v.Events {
-		v.Ticks = append(v.Ticks, mark{To: v.at(&e.ReceivedAt), Title: console.Visible(e.Type) + " accepted " + e.ReceivedAt})
+		v.Ticks = append(v.Ticks, mark{To: v.at(&e.ReceivedAt), Title: console.Visible(e.Type) + " accepted " + v.when(&e.ReceivedAt)})
 	}
 }
 
@@ -108,6 +111,11 @@ func (v *shipmentView) at(stamp *string) string {
 		return "1%"
 	}
 	return strconv.FormatFloat(1+98*float64(t.Sub(v.Begin))/float64(whole), 'f', 2, 64) + "%"
+}
+
+// when says a time, and how long after the beginning of the axis that is.
+func (v *shipmentView) when(stamp *string) string {
+	return console.Offset(web.Time(stamp).Sub(v.Begin)) + ", " + console.Clock(stamp)
 }
 
 // lanes sorts deliveries by webhook, and finds those that arrived out of order.
@@ -126,7 +134,7 @@ func (v *shipmentView) lanes(sent []deliveries.Delivery, hooks deliverylog.Webho
 		list := of[id]
 		slices.SortStableFunc(list, func(a, b deliveries.Delivery) int { return cmp.Compare(web.Value(a.CreatedAt), web.Value(b.CreatedAt)) })
 		for i, d := range list {
-			a := arrival{Delivery: d, Webhook: l.Webhook, Overtaken: overtaken(list, i), Mark: mark{v.at(d.CreatedAt), v.at(d.UpdatedAt), console.Visible(d.EventType) + " " + string(d.Status) + " " + web.Value(d.UpdatedAt)}}
+			a := arrival{Delivery: d, Webhook: l.Webhook, Overtaken: overtaken(list, i), Mark: mark{v.at(d.CreatedAt), v.at(d.UpdatedAt), console.Visible(d.EventType) + " " + string(d.Status) + " " + v.when(d.UpdatedAt)}}
 			if a.Overtaken != "" {
 				l.Late++
 			}
