@@ -40,7 +40,7 @@ var laws = []law{
 	// Pages: the small database has less than one of some things.
 	on(`FROM gateway_requests WHERE deployment = \? AND .* ORDER BY at DESC, \+?id DESC LIMIT @$`, 8_000, "a page of requests; the small database has two of the kind"),
 	on(`FROM events WHERE account = \? AND \(received_at >= \? AND day >= \?\) .* ORDER BY received_at DESC, id DESC LIMIT @$`, 15_000, "a page of events, 101 weighed and 25 at once read; the small database has 30 in the hour"),
-	on(`FROM deliveries AS d WHERE \(d.id >= \? AND d.day >= \?\) AND d.account = \? ORDER BY d.id DESC LIMIT @$`, 6_000, "a page of deliveries; the small database has 30 in the hour"),
+	on(`FROM deliveries AS d WHERE \(d.id >= \? AND d.day >= \?\) AND d.account = \? ORDER BY d.id DESC LIMIT @$`, 9_000, "a page of deliveries, each with the circuit of its webhook; the small database has 30 in the hour"),
 	on(`FROM webhooks WHERE account = \? AND NOT deleted ORDER BY created_at, id LIMIT @$`, 45_000, "a page of 1,000 webhooks; the small database has 90"),
 	on(`FROM webhook_health WHERE webhook_id IN \(SELECT id FROM webhooks WHERE account = \? AND NOT deleted ORDER BY created_at, id LIMIT @( OFFSET @)?\)$`, 30_000, "a page of 1,000 webhooks; the small database has 90"),
 	on(`FROM requests AS r LEFT JOIN deliveries AS d .* ORDER BY r.delivery_id DESC LIMIT @$`, 10_000, "a page of requests; the small database has fewer"),
