@@ -53,6 +53,16 @@ func TestConsoleChecks(t *testing.T) {
 				t.Errorf("with the answers %v the page has %q", tc.answers, text)
 			}
 		}
+		// That a receiver refuses what is forged is no problem.
+		refused := tc.answers[""] != http.StatusOK
+		for _, list := range []string{"/console/problems", "/console"} {
+			if strings.Contains(b.get(list).want(t, http.StatusOK, "").body, to.Query()["delivery"][1]) {
+				t.Errorf("%s has a forged test that was refused", list)
+			}
+		}
+		if problem := strings.Contains(b.get("/console/problems").body, "webhookId="+id); problem != refused {
+			t.Errorf("with the answers %v the webhook is a problem: %v", tc.answers, problem)
+		}
 	}
 }
 

@@ -123,7 +123,7 @@ func show(p *console.Page) error {
 	v.troubles(p)
 	var failed deliverylog.Page
 	if v.NoFailed = p.API.Try("/v1/deliveries", url.Values{"status": {"failed"}, "limit": {"5"}}, &failed); v.NoFailed == nil {
-		v.Failed = failed.Data
+		v.Failed = slices.DeleteFunc(failed.Data, func(d deliveries.Delivery) bool { return domain.Forged(web.Value(d.Reason)) })
 	}
 	v.ends(p)
 	v.first(p)

@@ -18,6 +18,7 @@ import (
 	"waybill.dev/services/api/internal/families/insight"
 	"waybill.dev/services/api/internal/families/receivers"
 	"waybill.dev/services/api/internal/families/webhooks"
+	"waybill.dev/services/api/internal/kernel/web"
 	"waybill.dev/shared/domain"
 )
 
@@ -142,6 +143,9 @@ func entries(troubled []webhooks.Webhook, failed []deliveries.Delivery, cut bool
 		list = append(list, entryOf(troubled[i]))
 	}
 	for _, d := range failed {
+		if domain.Forged(web.Value(d.Reason)) { // a receiver that refuses what is forged is good
+			continue
+		}
 		i, ok := at[d.WebhookID]
 		if !ok {
 			i = len(list)
