@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -159,8 +160,13 @@ func Origin(source int) string {
 	return "default"
 }
 
+// sameSignal is how long after the first signal others count as that one: what signals a process and then
+// its group, as timeout(1) does, asks once.
+const sameSignal = 200 * time.Millisecond
+
 // Signals returns a context that ends with the first SIGINT or SIGTERM; first is called
-// then, unless it is nil. The second signal ends the process at once, with exit code 1.
+// then, unless it is nil. The second signal ends the process at once, with exit code 1, unless
+// it comes within 200 ms.
 func Signals(parent context.Context, first func()) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(parent)
 	signals, stopped := make(chan os.Signal, 2), make(chan struct{})
@@ -172,14 +178,20 @@ func Signals(parent context.Context, first func()) (context.Context, func()) {
 			return
 		case <-signals:
 		}
+		since := time.Now()
 		if first != nil {
 			first()
 		}
 		cancel()
-		select {
-		case <-stopped:
-		case <-signals:
-			os.Exit(ExitFailed)
+		for {
+			select {
+			case <-stopped:
+				return
+			case <-signals:
+				if time.Since(since) > sameSignal {
+					os.Exit(ExitFailed)
+				}
+			}
 		}
 	}()
 	return ctx, sync.OnceFunc(func() {

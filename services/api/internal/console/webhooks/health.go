@@ -73,8 +73,6 @@ func showHealth(p *console.Page) error {
 	}
 	v := healthView{head: h}
 	if v.NoHealth = p.API.Try(console.Path("v1", "webhooks", h.Webhook.ID, "health"), nil, &v.Health); v.NoHealth == nil {
-		v.Webhook.Health = &v.Health
-		v.State = v.Webhook.state()
 		v.arrange()
 		p.CLI("webhooks health " + string(h.Webhook.ID))
 	}
