@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -248,7 +249,14 @@ func (l *requestLog) one(ctx context.Context, id string) error {
 			Severity  string    `json:"severity"`
 			Source    string    `json:"source"`
 			Message   string    `json:"message"`
+
+			Attributes map[string]any `json:"attributes"`
 		} `json:"entries"`
+		BackEnd *struct {
+			Host       string  `json:"host"`
+			Status     *int    `json:"status"`
+			DurationMs float64 `json:"durationMs"`
+		} `json:"backEnd"`
 	}
 	if err := json.Unmarshal(answer, &r); err != nil {
 		return fmt.Errorf("read request: %w", err)
@@ -256,7 +264,17 @@ func (l *requestLog) one(ctx context.Context, id string) error {
 	l.show([]logged{r.logged})
 	for _, e := range r.Entries {
 		line := fmt.Sprintf("  %-5s  %s  %s", terminal.Clean(e.Severity), terminal.Clean(e.Source), terminal.Clean(e.Message))
+		for _, name := range slices.Sorted(maps.Keys(e.Attributes)) {
+			line += terminal.Clean(fmt.Sprintf("  %s=%v", name, e.Attributes[name]))
+		}
 		fmt.Fprintln(l.stdout, strings.TrimRight(line, " "))
+	}
+	if b := r.BackEnd; b != nil {
+		said := "no answer"
+		if b.Status != nil {
+			said = strconv.Itoa(*b.Status)
+		}
+		fmt.Fprintf(l.stdout, "  back end %s: %s after %s\n", terminal.Clean(b.Host), said, units.Duration(time.Duration(b.DurationMs*float64(time.Millisecond))))
 	}
 	return nil
 }

@@ -19,8 +19,11 @@ const (
 	deliveriesPath = "/v1/deliveries"
 )
 
-// onceKey is said when an answer shows a key.
-const onceKey = "The key is shown in full only now. Keep it where only its user can read it."
+// onceKey is said when an answer shows a key. onceConsumersKey is said of one whose bucket may keep it.
+const (
+	onceKey          = "The key is shown in full only now. Keep it where only its user can read it."
+	onceConsumersKey = "The key is shown in full only now, unless its bucket keeps keys. Keep it where only its user can read it."
+)
 
 func bucketArg() Arg {
 	return Arg{Word: "BUCKET", To: "bucketName", List: bucketsPath, ID: "name"}

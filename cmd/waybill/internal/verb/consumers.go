@@ -60,7 +60,7 @@ func consumers() Noun {
 					{Name: "manager", Usage: "`email` of a manager, a list or repeated", Kind: Words, To: "managers"},
 					{Name: "with-api-key", Usage: "make its first key too", Kind: Bool, In: InQuery},
 				}),
-				Show: view, Once: onceKey,
+				Show: view, Once: onceConsumersKey,
 			},
 			{
 				Name: "get", Short: "Show a consumer", Example: "  waybill consumers get partners acme --include-api-keys",

@@ -49,7 +49,7 @@ func keys() Noun {
 					{Name: "count", Usage: "how many keys", Kind: Integer, In: InVerb},
 					{Name: "import", Usage: "`file` with an existing key; -: standard input", In: InVerb},
 				}, onlyIf()),
-				Adjust: severalKeys, Show: view, Once: onceKey,
+				Adjust: severalKeys, Show: view, Once: onceConsumersKey,
 			},
 			{
 				Name: "get", Short: "Show a key", Example: "  waybill keys get partners acme key_… --key-format visible",
@@ -81,7 +81,7 @@ func rollKeys(noun string) Verb {
 		Example: "  waybill " + noun + " roll partners acme --expires 24h\n  waybill " + noun + " roll partners acme --yes",
 		Method:  http.MethodPost, Path: consumerPath + "/roll-key", Args: []Arg{bucketArg(), consumerArg()}, Body: Optional,
 		Flags: concat(expiring("when the others expire: a `time`, or how long from now; default now"), onlyIf()),
-		Show:  View{Columns: keyColumns()}, Once: onceKey,
+		Show:  View{Columns: keyColumns()}, Once: onceConsumersKey,
 		Done:    "A new key was made. To show it: waybill keys list {bucketName} {consumerName} --key-format visible",
 		Confirm: "Roll the keys of {consumerName}? Its other keys expire at the time of --expires; without it: now.",
 	}
