@@ -263,11 +263,11 @@ func (l *requestLog) one(ctx context.Context, id string) error {
 	}
 	l.show([]logged{r.logged})
 	for _, e := range r.Entries {
-		line := fmt.Sprintf("  %-5s  %s  %s", terminal.Clean(e.Severity), terminal.Clean(e.Source), terminal.Clean(e.Message))
+		line := []string{fmt.Sprintf("  %-5s", terminal.Clean(e.Severity)), terminal.Clean(e.Source), terminal.Clean(e.Message)}
 		for _, name := range slices.Sorted(maps.Keys(e.Attributes)) {
-			line += terminal.Clean(fmt.Sprintf("  %s=%v", name, e.Attributes[name]))
+			line = append(line, terminal.Clean(fmt.Sprintf("%s=%v", name, e.Attributes[name])))
 		}
-		fmt.Fprintln(l.stdout, strings.TrimRight(line, " "))
+		fmt.Fprintln(l.stdout, strings.TrimRight(strings.Join(line, "  "), " "))
 	}
 	if b := r.BackEnd; b != nil {
 		said := "no answer"

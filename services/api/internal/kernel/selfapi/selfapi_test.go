@@ -187,7 +187,7 @@ func TestPermits(t *testing.T) {
 // The guide that the binary has is the one in the documentation.
 func TestGuide(t *testing.T) {
 	t.Parallel()
-	want, err := os.ReadFile("../../../../docs/receivers.md")
+	want, err := os.ReadFile("../../../../../docs/receivers.md")
 	if err != nil {
 		t.Fatal(err)
 	}
