@@ -100,7 +100,9 @@ func (s *site) checkClock(ctx context.Context) []finding.Finding {
 	if err != nil {
 		return one(finding.None("there is no URL to ask; give one with --url"))
 	}
-	caller := &http.Client{Transport: client.NewTransport(), CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	transport := client.NewTransport()
+	defer transport.CloseIdleConnections()
+	caller := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	response, err := caller.Do(request)
 	if err != nil {
 		if s.URL == "" {
