@@ -35,7 +35,7 @@ type Request struct {
 	// that what was before it did not arrive, Replayed that it is sent apart from their order.
 	Sequence      int64
 	Gap, Replayed bool
-	// WrongSecret has it signed with a secret that the receiver can't know.
+	// WrongSecret: the callback is signed with keys that the receiver can't know.
 	WrongSecret bool
 }
 

@@ -27,11 +27,14 @@ func (p *Poster) Post(ctx context.Context, r *deliver.Request) deliver.Response 
 	if !ok || prepared.current == nil {
 		return deliver.Response{Class: domain.ClassRefused, Failure: string(egress.CodeURL), Error: egress.CodeURL.Text()}
 	}
-	signed := r.Body
+	signer := prepared
 	if r.WrongSecret {
-		signed = []byte{} // no receiver takes the signature of nothing for that of a body
+		var err error
+		if signer, err = prepared.stranger(); err != nil {
+			return deliver.Response{Class: domain.ClassRefused, Error: err.Error()}
+		}
 	}
-	signature := prepared.sign(r.ID, r.At, signed)
+	signature := signer.sign(r.ID, r.At, r.Body)
 	request := &egress.Request{URL: r.Config.URL, Header: p.header(prepared, r, signature), Body: r.Body, Timeout: r.Config.Timeout}
 	var response egress.Response
 	var unauthenticated error

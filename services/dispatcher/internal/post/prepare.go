@@ -70,6 +70,19 @@ func (p *Prepared) sign(id string, at time.Time, body []byte) string {
 	return p.signer(at).Sign(id, at, body) + " " + signed
 }
 
+// stranger returns what signs in the same versions with keys that are made for this once: no receiver knows them.
+func (p *Prepared) stranger() (*Prepared, error) {
+	key, err := signature.ParseSecret(domain.NewSecret().Reveal())
+	if err != nil {
+		return nil, fmt.Errorf("make a secret: %w", err)
+	}
+	other := &Prepared{current: signature.NewSigner(key)}
+	if p.asymmetric != nil {
+		other.asymmetric = &asymmetric{keys: []signature.PrivateKey{signature.NewPrivateKey()}, until: make([]time.Time, 1), alone: p.asymmetric.alone}
+	}
+	return other, nil
+}
+
 // signer returns what signs at a time: during the overlap of a rotation both secrets.
 func (p *Prepared) signer(at time.Time) *signature.Signer {
 	if p.overlap != nil && at.Before(p.overlapUntil) {
