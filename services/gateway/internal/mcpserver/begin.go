@@ -19,7 +19,7 @@ func (s *server) initialize(q *request) *answer {
 		version = legacyVersions()[0]
 	}
 	a := result(q, 256)
-	// Clients of these versions would be told of changes on a stream that a server without sessions does not have.
+	// These clients expect news of changes on a session's stream. This server has no sessions, so it offers no subscriptions.
 	a.body = appendCapabilities(append(a.body, `{"capabilities":`...), false)
 	a.body = appendText(append(a.body, `,"protocolVersion":`...), version)
 	a.body = append(append(append(a.body, `,"serverInfo":`...), s.identity...), '}')

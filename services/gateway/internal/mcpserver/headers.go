@@ -14,12 +14,15 @@ import (
 	"waybill.dev/shared/jsonscan"
 )
 
-// boundHeader is a header in which clients repeat an argument since 2026-07-28, so that what lies
-// between need not read the body. A tool's schema names the header with x-mcp-header.
+// boundHeader is a header in which clients repeat an argument since 2026-07-28, so that proxies
+// need not read the body. A tool's schema names the header with x-mcp-header.
 type boundHeader struct {
 	path []string // of the argument: the names of members
 	name string
 }
+
+// maxHeaders bounds the headers of one tool: the arguments are looked through for each of them.
+const maxHeaders = 32
 
 // headerToken is what a header's name may be (RFC 9110, section 5.6.2).
 var headerToken = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
@@ -40,6 +43,9 @@ func boundHeaders(known []boundHeader, schema jsontext.Value, path []string) ([]
 			isKnown := slices.ContainsFunc(known, func(b boundHeader) bool { return strings.EqualFold(b.name, headerParam+said) })
 			if !headerToken.MatchString(said) || isKnown || !slices.Contains([]string{"string", "integer", "boolean"}, of) {
 				return nil, fmt.Errorf("x-mcp-header of the property %s must name a header that no other property names, and the property must be a string, an integer or a boolean", strings.Join(at, "."))
+			}
+			if len(known) == maxHeaders {
+				return nil, fmt.Errorf("x-mcp-header stands more than %d times in its schema", maxHeaders)
 			}
 			known = append(known, boundHeader{at, headerParam + said})
 		}

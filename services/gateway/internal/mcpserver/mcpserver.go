@@ -4,8 +4,8 @@
 // A client's message passes admission (method, media types, Host and Origin, size), is read
 // once, and is held to the rules of its protocol's era. Lists and reads are answered from
 // bytes that were encoded when the routes were loaded. Whatever is called is a route: its policies run
-// as for any caller. Of the official SDK, only the types of results are used here; the tests ask the
-// same of the SDK's client and server.
+// as for any caller. Of the official SDK, only the types of results are used here. The tests call the
+// server with the SDK's client.
 package mcpserver
 
 import (

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -448,6 +449,14 @@ func TestKindsOfArgumentsInHeaders(t *testing.T) {
 // A schema whose headers no client can send is refused when it is built.
 func TestHeadersOfArgumentsAreChecked(t *testing.T) {
 	t.Parallel()
+	var many []string // one more than are looked through
+	for i := range 33 {
+		n := strconv.Itoa(i)
+		many = append(many, `"a`+n+`":{"type":"string","x-mcp-header":"A`+n+`"}`)
+	}
+	if said := faults(t, over(nil, item{id: "tool", method: "POST", more: body(`{"type":"object","properties":{` + strings.Join(many, ",") + `}}`)})...); !strings.Contains(said, "x-mcp-header stands more than 32 times") {
+		t.Error(said)
+	}
 	for name, properties := range map[string]string{
 		"a number":      `"a":{"type":"number","x-mcp-header":"A"}`,
 		"no name":       `"a":{"type":"string","x-mcp-header":""}`,
