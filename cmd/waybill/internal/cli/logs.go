@@ -250,7 +250,7 @@ func (l *requestLog) one(ctx context.Context, id string) error {
 			Source    string    `json:"source"`
 			Message   string    `json:"message"`
 
-			Attributes map[string]any `json:"attributes"`
+			Attributes map[string]json.RawMessage `json:"attributes"`
 		} `json:"entries"`
 		BackEnd *struct {
 			Host       string  `json:"host"`
@@ -265,7 +265,9 @@ func (l *requestLog) one(ctx context.Context, id string) error {
 	for _, e := range r.Entries {
 		line := []string{fmt.Sprintf("  %-5s", terminal.Clean(e.Severity)), terminal.Clean(e.Source), terminal.Clean(e.Message)}
 		for _, name := range slices.Sorted(maps.Keys(e.Attributes)) {
-			line = append(line, terminal.Clean(fmt.Sprintf("%s=%v", name, e.Attributes[name])))
+			value := string(e.Attributes[name])
+			_ = json.Unmarshal(e.Attributes[name], &value) // a text is shown without quotes, anything else as it is written
+			line = append(line, terminal.Clean(name+"="+value))
 		}
 		fmt.Fprintln(l.stdout, strings.TrimRight(strings.Join(line, "  "), " "))
 	}

@@ -57,7 +57,7 @@ func TestOneLoggedRequest(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, `{"requestId":"r1","timestamp":"2026-11-28T10:11:12.345Z","method":"GET","path":"/orders","statusCode":502,"durationMs":3,"consumer":"","severity":"error",
 			"backEnd":{"host":"127.0.0.1:9411","status":null,"durationMs":1.5},
-			"entries":[{"timestamp":"2026-11-28T10:11:12.345Z","severity":"error","source":"handler","message":"The back end can't be reached.","attributes":{"reason":"connect_refused"}},
+			"entries":[{"timestamp":"2026-11-28T10:11:12.345Z","severity":"error","source":"handler","message":"The back end can't be reached.","attributes":{"bytes":1048576,"reason":"connect_refused"}},
 			{"timestamp":null,"severity":"info","source":"route","message":"Answered.","attributes":null}]}`)
 	}))
 	t.Cleanup(server.Close)
@@ -65,7 +65,7 @@ func TestOneLoggedRequest(t *testing.T) {
 	if code := cli.Main("test", []string{"waybill", "logs", "shop", "r1", "--server", server.URL, "--key", apiKey}, nil, &out, &notes); code != 0 {
 		t.Fatalf("%d %s", code, notes.String())
 	}
-	for _, want := range []string{"  error  handler  The back end can't be reached.  reason=connect_refused\n", "  info   route  Answered.\n", "  back end 127.0.0.1:9411: no answer after 1.5 ms\n"} {
+	for _, want := range []string{"  error  handler  The back end can't be reached.  bytes=1048576  reason=connect_refused\n", "  info   route  Answered.\n", "  back end 127.0.0.1:9411: no answer after 1.5 ms\n"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}
