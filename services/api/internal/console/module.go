@@ -16,7 +16,8 @@ type Module struct {
 	Templates fs.FS
 	Routes    []Route
 	Nav       []NavEntry
-	// Find returns what a search may lead to of what the session may see and do; nil: nothing.
+	// Find returns the pages and acts that a search can lead to, as far as the session may see and do them. Modules
+	// without any have nil.
 	Find func(*Page) []Hit
 }
 
@@ -42,7 +43,7 @@ type NavEntry struct {
 	Order int    // see the constants
 	// Key is the letter that goes there after g; empty: none.
 	Key string
-	// Scopes are what a session must have to see the page; it is not led there without.
+	// Scopes are those that a session needs for the page. The menu leaves the entry out if one is missing.
 	Scopes []domain.Scope
 	// Operator: the page is about the process, and only admins of the operator's account may go there.
 	Operator bool
