@@ -28,21 +28,24 @@ func revisions() []string { return []string{"2025-11-25", "2026-07-28"} }
 // clients that others made: a script of node's, each.
 func clients() []string { return []string{"sdk-v1", "sdk-v2", "inspector"} }
 
-// nodeTimeout is for one program. The slowest starts a process for each call.
-const nodeTimeout = 5 * time.Minute
+// scriptTimeout is for one program. The slowest starts a process for each call.
+const scriptTimeout = 5 * time.Minute
 
 // conformance is one run.
 type conformance struct {
 	tools string // folder of the Node packages, and of the scripts
 	node  string
-	work  string // for results and data, removed at the end
-	out   io.Writer
+	// python is a python3 that has the official SDK, or empty.
+	python string
+	work   string // for results and data, removed at the end
+	out    io.Writer
 }
 
 // runConformance runs everything, and says at its end what failed.
 func runConformance(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("conformance", flag.ContinueOnError)
 	tools := flags.String("tools", ".tools/mcp", "folder of the Node packages")
+	python := flags.String("python", "python3", "Python that has the official SDK, the module mcp")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -51,6 +54,11 @@ func runConformance(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	defer os.RemoveAll(c.work)
+	if err := exec.CommandContext(ctx, *python, "-c", "import mcp").Run(); err == nil {
+		c.python = *python
+	} else {
+		fmt.Fprintf(out, "NOT RUN: the official Python client, because %s has no module mcp (-python names another)\n", *python)
+	}
 	if err := c.fixtures(ctx); err != nil {
 		return err
 	}
@@ -99,7 +107,7 @@ func (c *conformance) suite(ctx context.Context, url, revision, prefix string) e
 		return fmt.Errorf("find the baseline: %w", err)
 	}
 	results := filepath.Join(c.work, prefix+revision)
-	output, err := c.run(ctx, "", "node_modules/@modelcontextprotocol/conformance/dist/index.js", "server", "--url", url,
+	output, err := c.run(ctx, "", c.node, "node_modules/@modelcontextprotocol/conformance/dist/index.js", "server", "--url", url,
 		"--requirements", revision, "--expected-failures", expected, "-o", results)
 	if err != nil {
 		fmt.Fprintf(c.out, "%s\n", output)
@@ -121,20 +129,27 @@ func (c *conformance) clients(ctx context.Context, url, key, expectations string
 		return fmt.Errorf("find the expectations: %w", err)
 	}
 	for _, client := range clients() {
-		output, err := c.run(ctx, key, "clients.mjs", client, url, file)
+		output, err := c.run(ctx, key, c.node, "clients.mjs", client, url, file)
 		fmt.Fprintf(c.out, "%s", output)
 		if err != nil {
 			return fmt.Errorf("client %s: %w", client, err)
 		}
 	}
+	if c.python != "" {
+		output, err := c.run(ctx, key, c.python, "clients.py", url, file)
+		fmt.Fprintf(c.out, "%s", output)
+		if err != nil {
+			return fmt.Errorf("the Python client: %w", err)
+		}
+	}
 	return walk(ctx, url, key, file, c.out)
 }
 
-// run runs a script of node's and returns what it printed.
-func (c *conformance) run(ctx context.Context, key, script string, args ...string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
+// run runs a script with its interpreter and returns what it printed.
+func (c *conformance) run(ctx context.Context, key, interpreter, script string, args ...string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, scriptTimeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, c.node, append([]string{script}, args...)...)
+	cmd := exec.CommandContext(ctx, interpreter, append([]string{filepath.Join(c.tools, script)}, args...)...)
 	cmd.Dir = c.tools
 	cmd.Env = append(os.Environ(), "MCP_KEY="+key)
 	var output bytes.Buffer

@@ -7,7 +7,7 @@ tools=$1
 cd "$(dirname "$0")/node"
 
 mkdir -p "$tools"
-cp ./*.mjs "$tools"
+cp ./*.mjs ../python/*.py "$tools"
 if cmp -s package-lock.json "$tools/installed-lock.json"; then exit 0; fi
 if ! command -v npm >/dev/null; then
   echo 'NOT RUN: npm is missing (Debian: apt-get install npm). The MCP conformance suite and the clients are Node programs.' >&2

@@ -17,7 +17,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// expectations say what a server has, and what is in it. clients.mjs reads the same file.
+// expectations say what a server has, and what is in it. clients.mjs and clients.py read the same file.
 type expectations struct {
 	Resources map[string]expected `json:"resources"` // by uri
 	Templates map[string]expected `json:"templates"` // by URI template; the entry's uri is an example that matches it
