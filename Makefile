@@ -79,13 +79,15 @@ RECORDING = GOFLAGS='$(GOFLAGS) -tags=$(TAGS),statements'
 RACE = $(RECORDING) CGO_ENABLED=1 GORACE=atexit_sleep_ms=10 go test -race -vet=off -gcflags='modernc.org/...=-d=checkptr=0' -gcflags='modernc.org/sqlite/lib=-race=false -d=checkptr=0'
 # What reading hostile JSON costs is measured as it is shipped. With the race detector, which finds
 # nothing in one goroutine, it takes ten times as long, and the bounds must be as much wider.
-MEASURED = ^TestAttacks$$
+MEASURED = TestAttacks
 # Tests of services that read docs and config. Cached results would not notice that these have changed.
-READERS = ^(TestConsoleSigningKeys|TestGuide|TestOperationsAreTools|TestPage)$$
+READERS = (TestConsoleSigningKeys|TestGuide|TestOperationsAreTools|TestPage)
+# The packages that have tests of a name.
+having = $$(grep -rlE --include='*_test.go' '^func $(1)\(' cmd services shared | xargs dirname | sed 's,^,./,' | sort -u)
 
 # The folder for recorded statements; none: nothing is recorded, and results may be cached.
 STATEMENTS ?=
-TEST = RECORD_STATEMENTS='$(abspath $(STATEMENTS))' $(RACE) -skip '$(MEASURED)' -parallel 6 -timeout 20m
+TEST = RECORD_STATEMENTS='$(abspath $(STATEMENTS))' $(RACE) -skip '^$(MEASURED)$$' -parallel 6 -timeout 20m
 # The packages of cmd and of cmd/lab, and those of every other module.
 PROGRAMS = ./cmd/... ./cmd/lab/...
 LIBRARIES = $$(go list -m -f '{{.Dir}}/...' | grep -v '^$(CURDIR)/cmd/')
@@ -100,10 +102,9 @@ test: need-test ## run all tests with the race detector, on SQLite and on a temp
 	printf '\n== cmd\n'; $(TEST) -count=1 $(ARGS) $$(go list $(PROGRAMS) | grep -v '/growthtest$$') || failed=1; \
 	printf '\n== services and shared\n'; $(TEST) $(ARGS) $(LIBRARIES) || failed=1; \
 	[ -z "$$failed" ]
-	@cd services/api && $(RACE) -count=1 -run '$(READERS)' $(ARGS) . ./internal/selfapi ./internal/spec
-	@cd services/gateway && $(RACE) -count=1 -run '$(READERS)' $(ARGS) ./internal/policy
+	@$(RACE) -count=1 -run '^$(READERS)$$' $(ARGS) $(call having,$(READERS))
 	@printf '\n== what hostile JSON costs, without the race detector\n'
-	@go test $(ARGS) -run '$(MEASURED)' $$(grep -rlE --include='*_test.go' '^func TestAttacks\(' cmd services shared | xargs dirname | sed 's,^,./,' | sort -u)
+	@go test $(ARGS) -run '^$(MEASURED)$$' $(call having,$(MEASURED))
 	@echo 'NOT RUN here: the console in a real browser (make browser)'
 	@echo 'NOT RUN here: typed clients made from the API document (make clients), and MCP clients that are Node packages (make mcp-conformance)'
 	@echo 'NOT RUN here: the plans of all statements (make plans), and what grows with the data (make growth)'
@@ -117,7 +118,7 @@ plans: need-test ## check what the databases would read for each statement if th
 	@folder='$(abspath $(STATEMENTS))'; \
 	if [ -z "$$folder" ]; then \
 	  folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT; \
-	  RECORD_STATEMENTS=$$folder $(RECORDING) go test -count=1 -skip '$(MEASURED)' -parallel 6 -timeout 20m $(ARGS) $(PROGRAMS) $(LIBRARIES); \
+	  RECORD_STATEMENTS=$$folder $(RECORDING) go test -count=1 -skip '^$(MEASURED)$$' -parallel 6 -timeout 20m $(ARGS) $(PROGRAMS) $(LIBRARIES); \
 	fi; \
 	go run ./cmd/lab/plans -statements "$$folder"
 
