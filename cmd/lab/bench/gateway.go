@@ -98,6 +98,11 @@ func gateway(ctx context.Context, b *bench, n int, g *growth) (err error) {
 		through = "waybill"
 	}
 	c.add(n, through, strings.TrimPrefix(r.stack.URL, "http://"), secure, key)
+	if g.Form == formSplit {
+		if err := c.crowd(ctx, r, n); err != nil {
+			return err
+		}
+	}
 	for _, p := range c.peers {
 		stop, err := c.openPeer(ctx, p, n)
 		if err != nil {
@@ -144,7 +149,7 @@ func (c *crossing) open(ctx context.Context, form, secure string) (*rig, error) 
 			return nil, fmt.Errorf("write a route file: %w", err)
 		}
 	}
-	o := stack.Options{Name: "gateway-" + form, Dispatchers: 1, Routes: dir, Settings: map[string]string{
+	o := stack.Options{Name: "gateway-" + form, Dispatchers: 1, Gateways: 1, Routes: dir, Settings: map[string]string{
 		"WAYBILL_ROUTES_DIR": dir, "WAYBILL_TLS_ADDR": secure, "WAYBILL_TLS_CERT": c.cert, "WAYBILL_TLS_KEY": c.key,
 	}}
 	start := c.site.Split

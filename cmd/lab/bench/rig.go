@@ -61,6 +61,7 @@ func (r *rig) own() []meter.Group {
 	}
 	add("api", r.stack.APIs...)
 	add("dispatcher", r.stack.Dispatchers...)
+	add(throughGateway, r.stack.Gateways...)
 	add("nats", r.stack.NATS...)
 	return append(list, meter.Group{Name: "postgres", Pid: r.stack.Postgres.Pid()})
 }

@@ -3,6 +3,7 @@ package load
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -61,7 +62,8 @@ type Ask struct {
 	Address     string        `json:"address"`
 	TLS         bool          `json:"tls"` // with any certificate
 	Path        string        `json:"path"`
-	Key         string        `json:"key"` // empty: none
+	Host        string        `json:"host"` // empty: the address
+	Key         string        `json:"key"`  // empty: none
 	Connections int           `json:"connections"`
 	For         time.Duration `json:"for"`
 }
@@ -155,7 +157,7 @@ func proxy(_ context.Context, order proxied) (Opened, error) {
 }
 
 func ask(ctx context.Context, a Ask) (Published, error) {
-	request := "GET " + a.Path + " HTTP/1.1\r\nHost: " + a.Address + "\r\nUser-Agent: bench\r\nAccept: */*\r\n"
+	request := "GET " + a.Path + " HTTP/1.1\r\nHost: " + cmp.Or(a.Host, a.Address) + "\r\nUser-Agent: bench\r\nAccept: */*\r\n"
 	if a.Key != "" {
 		request += "Authorization: Bearer " + a.Key + "\r\n"
 	}

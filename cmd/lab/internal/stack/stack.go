@@ -223,6 +223,9 @@ func (s *Stack) addGateways(ctx context.Context, dir string, n int, env []string
 	if err := s.site.buildGateway(ctx); err != nil {
 		return err
 	}
+	if environmentValue(env, "WAYBILL_TLS_ADDR") != "" { // of the first API
+		env = append(env, "WAYBILL_TLS_ADDR=127.0.0.1:0")
+	}
 	for i := range n {
 		p, err := s.service(dir, fmt.Sprintf("waybill-gateway-%d", i+1), "waybill-gateway", env)
 		if err != nil {
