@@ -79,29 +79,12 @@ func gateway(ctx context.Context, b *bench, n int, g *growth) (err error) {
 		return err
 	}
 	c.add(n, load.KindProxy, bare.Address, bare.TLSAddress, "")
-	secure, err := freeAddress(ctx)
+	r, err := c.openWaybill(ctx, n, g.Form)
+	if r != nil {
+		undo = append(undo, r.close)
+	}
 	if err != nil {
 		return err
-	}
-	r, err := c.open(ctx, g.Form, secure)
-	if err != nil {
-		return err
-	}
-	undo = append(undo, r.close)
-	c.groups = append(c.groups, r.own()...)
-	_, key, err := r.api.Account(ctx, "bench-gateway")
-	if err != nil {
-		return err
-	}
-	through := "api"
-	if g.Form == formAllInOne {
-		through = "waybill"
-	}
-	c.add(n, through, strings.TrimPrefix(r.stack.URL, "http://"), secure, key)
-	if g.Form == formSplit {
-		if err := c.crowd(ctx, r, n); err != nil {
-			return err
-		}
 	}
 	for _, p := range c.peers {
 		stop, err := c.openPeer(ctx, p, n)
@@ -136,6 +119,32 @@ func (c *crossing) add(n int, through, address, secure, key string) {
 
 // overTLS ends the name of what is asked for by HTTPS.
 const overTLS = " over TLS"
+
+// openWaybill starts a form of Waybill, and adds what is asked for there. The rig is returned with an error, too, once it runs.
+func (c *crossing) openWaybill(ctx context.Context, n int, form string) (*rig, error) {
+	secure, err := freeAddress(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r, err := c.open(ctx, form, secure)
+	if err != nil {
+		return nil, err
+	}
+	c.groups = append(c.groups, r.own()...)
+	_, key, err := r.api.Account(ctx, "bench-gateway")
+	if err != nil {
+		return r, err
+	}
+	through := "api"
+	if form == formAllInOne {
+		through = "waybill"
+	}
+	c.add(n, through, strings.TrimPrefix(r.stack.URL, "http://"), secure, key)
+	if form == formAllInOne {
+		return r, nil
+	}
+	return r, c.crowd(ctx, r, n)
+}
 
 // open starts a form of Waybill with routes to the back end. It serves HTTPS at the address secure.
 func (c *crossing) open(ctx context.Context, form, secure string) (*rig, error) {
