@@ -1,4 +1,4 @@
-// Package client calls Waybill's REST API for the command line.
+// Package client calls Waybill's REST API, for the command line and for what tries the programs.
 package client
 
 import (
@@ -8,9 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -21,8 +21,8 @@ import (
 const (
 	timeout   = 30 * time.Second
 	maxAnswer = 64 << 20
-	// connections is how many requests the busiest command has open at once.
-	connections = 32
+	// connections is how many requests the busiest program has open at once.
+	connections = 64
 	pageSize    = 1000
 )
 
@@ -40,6 +40,8 @@ type Access struct {
 	Key  domain.Secret
 	From string // where the key was taken from, for who is refused
 	Hint string // what else may have been meant, for when nothing answers or the key is refused
+
+	See func(method, path string, a Answer) // is shown each answer of Ask; nil: nobody looks
 }
 
 // New returns a client of an installation. The key is sent only there: redirects are not
@@ -84,12 +86,19 @@ func (c *Client) Publish(ctx context.Context, body []byte) ([]Published, error) 
 // Webhook is a registration.
 type Webhook struct {
 	ID                   string             `json:"id,omitempty"`
-	URL                  string             `json:"url"`
-	Events               []domain.EventType `json:"events"`
+	URL                  string             `json:"url,omitempty"`
+	Events               []domain.EventType `json:"events,omitempty"`
 	Description          string             `json:"description,omitempty"`
 	Secret               string             `json:"secret,omitempty"`
-	RetryScheduleSeconds []float64          `json:"retryScheduleSeconds,omitempty"`
+	Headers              map[string]string  `json:"headers,omitempty"`
+	RetryScheduleSeconds []float64          `json:"retryScheduleSeconds,omitzero"`
+	TimeoutSeconds       float64            `json:"timeoutSeconds,omitempty"`
+	MaxInFlight          int                `json:"maxInFlight,omitempty"`
+	RatePerSecond        *float64           `json:"ratePerSecond,omitempty"`
 	Active               *bool              `json:"active,omitempty"`
+	DisabledReason       *string            `json:"disabledReason,omitempty"`
+	Delivery             string             `json:"delivery,omitempty"`
+	Ordering             string             `json:"ordering,omitempty"`
 }
 
 // Register registers a webhook and returns it with its id and secret.
@@ -157,35 +166,32 @@ type Delivery struct {
 	WebhookID     string        `json:"webhookId"`
 	EventID       string        `json:"eventId"`
 	Status        domain.Status `json:"status"`
-	Attempts      int           `json:"attemptCount"`
+	Reason        *string       `json:"reason"`
+	Sequence      int64         `json:"sequence"`
+	Test          bool          `json:"test"`
+	AttemptCount  int           `json:"attemptCount"`
 	NextAttemptAt time.Time     `json:"nextAttemptAt"`
-	Log           []Attempt     `json:"attempts"`
+	Attempts      []Attempt     `json:"attempts"`
 }
 
 // Attempt is one POST to a receiver.
 type Attempt struct {
-	Number     int    `json:"number"`
-	DurationMS int    `json:"durationMs"`
-	Status     int    `json:"status"`
-	Error      string `json:"error"`
+	Number       int    `json:"number"`
+	DurationMS   int    `json:"durationMs"`
+	Status       int    `json:"status"`
+	Error        string `json:"error"`
+	ResponseBody string `json:"responseBody"`
 }
 
-// Deliveries lists the newest deliveries to a webhook.
-func (c *Client) Deliveries(ctx context.Context, webhook string) ([]Delivery, error) {
-	return c.deliveries(ctx, url.Values{"webhookId": {webhook}})
-}
-
-// DeliveriesOf lists the deliveries of an event, 1000 at most.
-func (c *Client) DeliveriesOf(ctx context.Context, event string) ([]Delivery, error) {
-	return c.deliveries(ctx, url.Values{"eventId": {event}, "limit": {strconv.Itoa(pageSize)}})
-}
-
-func (c *Client) deliveries(ctx context.Context, query url.Values) ([]Delivery, error) {
+// Deliveries lists a page of the deliveries that the query selects, newest first, and the cursor of
+// the next page; empty: there is none.
+func (c *Client) Deliveries(ctx context.Context, query url.Values) (page []Delivery, next string, err error) {
 	var answer struct {
-		Data []Delivery `json:"data"`
+		Data       []Delivery `json:"data"`
+		NextCursor string     `json:"nextCursor"`
 	}
-	err := c.call(ctx, http.MethodGet, "/v1/deliveries?"+query.Encode(), nil, &answer)
-	return answer.Data, err
+	err = c.call(ctx, http.MethodGet, "/v1/deliveries?"+query.Encode(), nil, &answer)
+	return answer.Data, answer.NextCursor, err
 }
 
 // Delivery returns a delivery with its attempts.
@@ -228,18 +234,39 @@ func (c *Client) stranger(why string) error {
 // at all. A refusal is returned as a *Problem. Any other answer does not come from Waybill. path
 // begins with / and may have a query.
 func (c *Client) Do(ctx context.Context, method, path string, body []byte) ([]byte, error) {
+	answer, err := c.Ask(ctx, method, path, body, nil)
+	if err != nil {
+		return nil, err
+	}
+	return c.judge(answer)
+}
+
+// Answer is what a server answered, whatever it is.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   []byte
+}
+
+// Ask sends body, unless it is nil, and more headers, and returns the answer as it came.
+func (c *Client) Ask(ctx context.Context, method, path string, body []byte, header http.Header) (Answer, error) {
 	request, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
 	if err != nil {
-		return nil, fmt.Errorf("make request: %w", err)
+		return Answer{}, fmt.Errorf("make request: %w", err)
 	}
 	if body != nil {
 		request.Header.Set("Content-Type", "application/json")
 	}
-	return c.do(c.http, request)
+	maps.Copy(request.Header, header)
+	answer, err := c.send(c.http, request)
+	if err == nil && c.See != nil {
+		c.See(method, path, answer)
+	}
+	return answer, err
 }
 
-// do sends a request with the key, by a client that follows no redirects.
-func (c *Client) do(sender *http.Client, request *http.Request) ([]byte, error) {
+// send sends a request with the key, by a client that follows no redirects.
+func (c *Client) send(sender *http.Client, request *http.Request) (Answer, error) {
 	request.Header.Set("User-Agent", "waybill") // for the audit log
 	if c.Key != "" {
 		request.Header.Set("Authorization", "Bearer "+c.Key.Reveal())
@@ -250,34 +277,34 @@ func (c *Client) do(sender *http.Client, request *http.Request) ([]byte, error) 
 		if c.Hint != "" {
 			err = fmt.Errorf("%w\n  %s", err, c.Hint)
 		}
-		return nil, err
+		return Answer{}, err
 	}
 	defer response.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
-	if err == nil && len(answer) > maxAnswer {
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	if err == nil && len(body) > maxAnswer {
 		err = fmt.Errorf("it is larger than %d MiB", maxAnswer>>20)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read answer of %s: %w", c.base, err)
+		return Answer{}, fmt.Errorf("read answer of %s: %w", c.base, err)
 	}
-	return c.judge(response, answer)
+	return Answer{Status: response.StatusCode, Header: response.Header, Body: body}, nil
 }
 
 // judge distinguishes successful answers, problems, and answers that don't come from Waybill.
-func (c *Client) judge(response *http.Response, answer []byte) ([]byte, error) {
-	if to := response.Header.Get("Location"); response.StatusCode >= http.StatusMultipleChoices && response.StatusCode < http.StatusBadRequest {
+func (c *Client) judge(a Answer) ([]byte, error) {
+	if to := a.Header.Get("Location"); a.Status >= http.StatusMultipleChoices && a.Status < http.StatusBadRequest {
 		return nil, fmt.Errorf("%s answers with a redirect to %s, where the key is not sent: name the installation itself with --server", c.base, terminal.Clean(to))
 	}
-	if response.StatusCode >= http.StatusBadRequest {
-		if problem := c.problemOf(response, answer); problem != nil {
+	if a.Status >= http.StatusBadRequest {
+		if problem := c.problemOf(a); problem != nil {
 			return nil, problem
 		}
-		return nil, c.stranger(fmt.Sprintf("%d with %s, which is no problem document", response.StatusCode, kindOf(response)))
+		return nil, c.stranger(fmt.Sprintf("%d with %s, which is no problem document", a.Status, kindOf(a.Header)))
 	}
-	if len(bytes.TrimSpace(answer)) > 0 && !isTree(answer) {
-		return nil, c.stranger(fmt.Sprintf("%d with %s, which is neither an object nor a list in JSON", response.StatusCode, kindOf(response)))
+	if len(bytes.TrimSpace(a.Body)) > 0 && !isTree(a.Body) {
+		return nil, c.stranger(fmt.Sprintf("%d with %s, which is neither an object nor a list in JSON", a.Status, kindOf(a.Header)))
 	}
-	return answer, nil
+	return a.Body, nil
 }
 
 func isTree(text []byte) bool {
@@ -285,8 +312,8 @@ func isTree(text []byte) bool {
 	return json.Valid(text) && (text[0] == '{' || text[0] == '[')
 }
 
-func kindOf(response *http.Response) string {
-	if kind := response.Header.Get("Content-Type"); kind != "" {
+func kindOf(header http.Header) string {
+	if kind := header.Get("Content-Type"); kind != "" {
 		return terminal.Clean(kind)
 	}
 	return "a body without a content type"

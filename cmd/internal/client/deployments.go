@@ -40,12 +40,16 @@ func (c *Client) Upload(ctx context.Context, to Source, contentType string, arch
 	request.ContentLength = int64(len(archive))
 	patient := *c.http
 	patient.Timeout = uploading
-	answer, err := c.do(&patient, request)
+	answer, err := c.send(&patient, request)
+	if err != nil {
+		return Accepted{}, err
+	}
+	text, err := c.judge(answer)
 	if err != nil {
 		return Accepted{}, err
 	}
 	var accepted Accepted
-	if json.Unmarshal(answer, &accepted) != nil || accepted.StatusID == "" || accepted.DeploymentName == "" {
+	if json.Unmarshal(text, &accepted) != nil || accepted.StatusID == "" || accepted.DeploymentName == "" {
 		return Accepted{}, c.stranger("it has no build")
 	}
 	return accepted, nil

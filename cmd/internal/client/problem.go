@@ -2,6 +2,7 @@ package client
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -27,15 +28,21 @@ type Problem struct {
 }
 
 // problemOf reads an error answer; nil: it is not a problem document.
-func (c *Client) problemOf(response *http.Response, body []byte) *Problem {
+func (c *Client) problemOf(a Answer) *Problem {
 	problem := &Problem{}
-	readable := json.Unmarshal(body, problem) == nil
-	if !readable || problem.Code == "" || problem.Status != 0 && problem.Status != response.StatusCode {
+	readable := json.Unmarshal(a.Body, problem) == nil
+	if !readable || problem.Code == "" || problem.Status != 0 && problem.Status != a.Status {
 		return nil
 	}
-	problem.Status = response.StatusCode
-	problem.retryAfter, problem.access = response.Header.Get("Retry-After"), c.Access
+	problem.Status = a.Status
+	problem.retryAfter, problem.access = a.Header.Get("Retry-After"), c.Access
 	return problem
+}
+
+// IsStatus reports whether err is the API's answer with that status.
+func IsStatus(err error, status int) bool {
+	problem, ok := errors.AsType[*Problem](err)
+	return ok && problem.Status == status
 }
 
 // Error returns one sentence, a line for each fault, and advice if there is some.

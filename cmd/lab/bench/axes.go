@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"maps"
 
+	"waybill.dev/cmd/internal/client"
 	"waybill.dev/cmd/lab/internal/load"
-	"waybill.dev/cmd/lab/internal/stack"
 	"waybill.dev/shared/domain"
 )
 
@@ -32,9 +32,9 @@ func axes() []axis {
 		{name: "retries", what: "10 webhooks get each event, another one's retries wait", x: "pending retries", points: []int{0, 1_000, 10_000, 100_000, 1_000_000}, open: growRetries},
 		{name: "events", what: "10 webhooks get each event, many are stored already", x: "events stored", points: []int{10_000, 100_000, 1_000_000, 10_000_000}, open: growEvents},
 		{name: "dispatchers", what: "10 webhooks get each event, more and more dispatchers", x: "dispatchers", points: []int{1, 2, 3, 4}, split: true, fresh: true, open: growNothing},
-		{name: "accounts", what: "accounts with a webhook each get an event in turn", x: "accounts", points: []int{1, 10, 100, 1_000, 10_000}, open: growAccounts(stack.Webhook{}, 0)},
-		{name: "unordered", what: "accounts with a webhook each get an event in turn, 100 a second", x: "accounts", points: orderPoints(), open: growAccounts(stack.Webhook{}, orderRate)},
-		{name: "ordered", what: "the same with order per shipment", x: "accounts", points: orderPoints(), open: growAccounts(stack.Webhook{Ordering: string(domain.OrderingShipment)}, orderRate)},
+		{name: "accounts", what: "accounts with a webhook each get an event in turn", x: "accounts", points: []int{1, 10, 100, 1_000, 10_000}, open: growAccounts(client.Webhook{}, 0)},
+		{name: "unordered", what: "accounts with a webhook each get an event in turn, 100 a second", x: "accounts", points: orderPoints(), open: growAccounts(client.Webhook{}, orderRate)},
+		{name: "ordered", what: "the same with order per shipment", x: "accounts", points: orderPoints(), open: growAccounts(client.Webhook{Ordering: string(domain.OrderingShipment)}, orderRate)},
 		{name: "wide", what: "what others get while now and then an event goes to many webhooks", x: "webhooks an event", points: []int{perAccount - busy}, whole: wide},
 		{name: "backlog", what: "what a webhook's return sends out, held before", x: "held", points: []int{1_000_000}, whole: backlog},
 		{name: "scheduled", what: "retries that wait, and a restart with them", x: "scheduled", points: []int{1_000_000}, whole: scheduled},
@@ -49,7 +49,7 @@ func orderPoints() []int { return []int{1, 100, 1_000} }
 
 // ten registers the busy webhooks and returns what is measured with them.
 func (r *rig) ten(ctx context.Context) (phase, error) {
-	h, err := r.register(ctx, r.api, 0, busy, kindBusy, stack.Webhook{})
+	h, err := r.register(ctx, r.api, 0, busy, kindBusy, client.Webhook{})
 	if err != nil {
 		return phase{}, err
 	}
@@ -78,12 +78,12 @@ func growWebhooks(ctx context.Context, r *rig) (grower, error) {
 		for n := max(from, busy); n < to; {
 			if n%perAccount == 0 {
 				accounts++
-				if api, _, err = r.api.Account(ctx, fmt.Sprintf("bench-%d", accounts)); err != nil {
+				if api, _, err = r.api.NewAccount(ctx, fmt.Sprintf("bench-%d", accounts)); err != nil {
 					return err
 				}
 			}
 			more := min(to-n, perAccount-n%perAccount)
-			if _, err := r.register(ctx, api, n, more, kindIdle, stack.Webhook{}); err != nil {
+			if _, err := r.register(ctx, api, n, more, kindIdle, client.Webhook{}); err != nil {
 				return err
 			}
 			n += more
@@ -98,7 +98,7 @@ func growWebhooks(ctx context.Context, r *rig) (grower, error) {
 func growFanout(_ context.Context, r *rig) (grower, error) {
 	secrets := make(map[int]string)
 	grow := func(ctx context.Context, from, to int) error {
-		h, err := r.register(ctx, r.api, from, to-from, kindBusy, stack.Webhook{})
+		h, err := r.register(ctx, r.api, from, to-from, kindBusy, client.Webhook{})
 		maps.Copy(secrets, h.secrets)
 		return err
 	}
@@ -137,7 +137,7 @@ const failing = 10
 // troubled registers the webhook whose deliveries fail.
 func (r *rig) troubled(ctx context.Context) error {
 	day := 24 * 60 * 60.0
-	_, err := r.register(ctx, r.api, trouble, 1, kindTrouble, stack.Webhook{
+	_, err := r.register(ctx, r.api, trouble, 1, kindTrouble, client.Webhook{
 		RetryScheduleSeconds: []float64{day, day}, MaxInFlight: 256,
 	})
 	return err
@@ -196,14 +196,14 @@ func growEvents(ctx context.Context, r *rig) (grower, error) {
 
 // growAccounts makes accounts with one webhook each, as w has it, and has each publish in turn, at the rate given (0: as fast as
 // they are accepted).
-func growAccounts(w stack.Webhook, rate float64) func(context.Context, *rig) (grower, error) {
+func growAccounts(w client.Webhook, rate float64) func(context.Context, *rig) (grower, error) {
 	return func(_ context.Context, r *rig) (grower, error) {
 		var keys []string
 		secrets := make(map[int]string)
 		grow := func(ctx context.Context, from, to int) error {
 			made, hooks := make([]string, to-from), make([]hooks, to-from)
 			err := each(ctx, to-from, func(ctx context.Context, i int) error {
-				api, key, err := r.api.Account(ctx, fmt.Sprintf("bench-%d", from+i))
+				api, key, err := r.api.NewAccount(ctx, fmt.Sprintf("bench-%d", from+i))
 				if err != nil {
 					return err
 				}

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"waybill.dev/cmd/internal/client"
 	"waybill.dev/cmd/lab/internal/load"
 	"waybill.dev/cmd/lab/internal/meter"
-	"waybill.dev/cmd/lab/internal/stack"
 )
 
 // sip is how long others publish at a time while a backlog drains.
@@ -47,7 +47,7 @@ func backlog(ctx context.Context, r *rig, n int, g *growth) error {
 		return err
 	}
 	// The baseline and the backlog go to the same webhook, with the same limits.
-	h, err := r.register(ctx, r.api, trouble, 1, kindTrouble, stack.Webhook{})
+	h, err := r.register(ctx, r.api, trouble, 1, kindTrouble, client.Webhook{})
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"waybill.dev/cmd/internal/client"
 	"waybill.dev/cmd/lab/internal/load"
 	"waybill.dev/cmd/lab/internal/stack"
 	"waybill.dev/shared/domain"
@@ -37,8 +38,8 @@ func (c *counter) cases() []countCase {
 		on, off func(context.Context) error
 	}{
 		{"filter", c.change(`{"filter":{"data.status":"in_transit"}}`), c.change(`{"filter":null}`)},
-		{"feed", c.another(stack.Webhook{Delivery: "pull", Events: []string{string(domain.ShipmentInTransit)}}), c.deleteOther},
-		{"alerts", c.another(stack.Webhook{Events: alertTypes()}), c.deleteOther},
+		{"feed", c.another(client.Webhook{Delivery: "pull", Events: []domain.EventType{domain.ShipmentInTransit}}), c.deleteOther},
+		{"alerts", c.another(client.Webhook{Events: domain.AlertTypes()}), c.deleteOther},
 		{"metering", c.metered, c.plain},
 		// Order is the last case, because the events of its account are numbered from then on.
 		{"order", c.change(`{"ordering":"shipment"}`), c.change(`{"ordering":"none"}`)},
@@ -48,15 +49,8 @@ func (c *counter) cases() []countCase {
 	return list
 }
 
-func alertTypes() (list []string) {
-	for _, t := range domain.AlertTypes() {
-		list = append(list, string(t))
-	}
-	return list
-}
-
 // expect has the receiver expect events at one endpoint.
-func (c *counter) expect(hook stack.Webhook, endpoint int) error {
+func (c *counter) expect(hook client.Webhook, endpoint int) error {
 	c.hook, c.arrivals = hook.ID, 0
 	events := (len(c.cases()) + 1) * (aloneRounds*aloneEvents + manyEvents)
 	c.next = c.numbers(events)
@@ -75,7 +69,7 @@ func (c *counter) takeOver(ctx context.Context, as *stack.Client, endpoint int) 
 			return err
 		}
 	}
-	hook, err := as.Register(ctx, stack.Webhook{URL: fmt.Sprintf("http://%s/%d", c.address, endpoint), Events: []string{string(domain.ShipmentInTransit)}})
+	hook, err := as.Register(ctx, client.Webhook{URL: fmt.Sprintf("http://%s/%d", c.address, endpoint), Events: []domain.EventType{domain.ShipmentInTransit}})
 	if err != nil {
 		return err
 	}
@@ -93,7 +87,7 @@ func (c *counter) change(body string) func(context.Context) error {
 }
 
 // another registers one more webhook, to which nothing is sent.
-func (c *counter) another(hook stack.Webhook) func(context.Context) error {
+func (c *counter) another(hook client.Webhook) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if hook.Delivery == "" {
 			hook.URL = fmt.Sprintf("http://%s/1", c.address)
@@ -145,15 +139,12 @@ func (c *counter) metered(ctx context.Context) error {
 
 // ask calls the API, and decodes the answer unless into is nil.
 func (c *counter) ask(ctx context.Context, method, path, body string, into any) error {
-	answer, err := c.api.Do(ctx, method, path, []byte(body), nil)
+	answer, err := c.api.Do(ctx, method, path, []byte(body))
 	if err != nil {
-		return err
-	}
-	if answer.Status > 299 {
-		return fmt.Errorf("%s %s: %w", method, path, answer.Problem())
+		return fmt.Errorf("%s %s: %w", method, path, err)
 	}
 	if into == nil {
 		return nil
 	}
-	return json.Unmarshal(answer.Body, into)
+	return json.Unmarshal(answer, into)
 }

@@ -131,7 +131,7 @@ func (c *crossing) openWaybill(ctx context.Context, n int, form string) (*rig, e
 		return nil, err
 	}
 	c.groups = append(c.groups, r.own()...)
-	_, key, err := r.api.Account(ctx, "bench-gateway")
+	_, key, err := r.api.NewAccount(ctx, "bench-gateway")
 	if err != nil {
 		return r, err
 	}

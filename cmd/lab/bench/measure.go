@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
+	"waybill.dev/cmd/internal/client"
 	"waybill.dev/cmd/lab/internal/load"
 	"waybill.dev/cmd/lab/internal/meter"
-	"waybill.dev/cmd/lab/internal/stack"
 )
 
 const (
@@ -202,4 +202,4 @@ func poll(ctx context.Context, every time.Duration, done func() (bool, error)) e
 }
 
 // webhook is what a scenario's webhooks are registered as.
-func (s scenario) webhook() stack.Webhook { return stack.Webhook{MaxInFlight: s.inFlight} }
+func (s scenario) webhook() client.Webhook { return client.Webhook{MaxInFlight: s.inFlight} }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"waybill.dev/cmd/internal/client"
 	"waybill.dev/cmd/lab/internal/load"
 	"waybill.dev/cmd/lab/internal/meter"
 	"waybill.dev/cmd/lab/internal/stack"
@@ -107,9 +108,9 @@ type hooks struct {
 const registering = 16
 
 // register registers n webhooks for a type, at the endpoints from first on, as w has it.
-func (r *rig) register(ctx context.Context, api *stack.Client, first, n int, kind domain.EventType, w stack.Webhook) (hooks, error) {
+func (r *rig) register(ctx context.Context, api *stack.Client, first, n int, kind domain.EventType, w client.Webhook) (hooks, error) {
 	h := hooks{first: first, ids: make([]string, n), secrets: make(map[int]string, n)}
-	w.Events = []string{string(kind)}
+	w.Events = []domain.EventType{kind}
 	var mu sync.Mutex
 	err := each(ctx, n, func(ctx context.Context, i int) error {
 		one := w

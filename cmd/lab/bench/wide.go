@@ -6,9 +6,9 @@ import (
 	"maps"
 	"time"
 
+	"waybill.dev/cmd/internal/client"
 	"waybill.dev/cmd/lab/internal/load"
 	"waybill.dev/cmd/lab/internal/meter"
-	"waybill.dev/cmd/lab/internal/stack"
 )
 
 // wideEvery is how often an event goes to many webhooks.
@@ -26,7 +26,7 @@ func wide(ctx context.Context, r *rig, n int, g *growth) error {
 	if _, err := r.note(ctx, g, 0, "10 others at 100 events/s", r.steady(healthy)); err != nil {
 		return err
 	}
-	h, err := r.register(ctx, r.api, trouble, n, kindTrouble, stack.Webhook{})
+	h, err := r.register(ctx, r.api, trouble, n, kindTrouble, client.Webhook{})
 	if err != nil {
 		return err
 	}

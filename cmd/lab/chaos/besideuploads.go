@@ -27,7 +27,7 @@ func besideUploads(ctx context.Context, b *bench) error {
 		return err
 	}
 	defer d.close()
-	_, key, err := d.stack.Client().Account(ctx, "uploader")
+	_, key, err := d.stack.Client().NewAccount(ctx, "uploader")
 	if err != nil {
 		return fmt.Errorf("make the account that uploads: %w", err)
 	}

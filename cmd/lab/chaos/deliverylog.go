@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"waybill.dev/cmd/lab/internal/stack"
+	"waybill.dev/cmd/internal/client"
 	"waybill.dev/shared/domain"
 )
 
@@ -21,7 +21,7 @@ type deliveryLog struct {
 }
 
 // note counts a delivery that is open, and keeps what says why.
-func (l *deliveryLog) note(r receiver, d *stack.Delivery) {
+func (l *deliveryLog) note(r receiver, d *client.Delivery) {
 	l.open++
 	if len(l.examples) == shown {
 		return
@@ -30,7 +30,7 @@ func (l *deliveryLog) note(r receiver, d *stack.Delivery) {
 	if d.Reason != nil {
 		text += ", " + *d.Reason
 	}
-	if d.NextAttemptAt != nil {
+	if !d.NextAttemptAt.IsZero() {
 		text += ", due at " + d.NextAttemptAt.Format(clock)
 	}
 	receipt := r.Receipts()[d.EventID]
@@ -44,14 +44,14 @@ func (f *field) readLog(ctx context.Context) (log deliveryLog, err error) {
 		for _, r := range f.receivers() {
 			attempted := make(map[string]struct{})
 			log.attempted[r.hook.ID] = attempted
-			err := f.api.Deliveries(ctx, url.Values{"webhookId": {r.hook.ID}}, func(d stack.Delivery) {
+			err := f.api.Deliveries(ctx, url.Values{"webhookId": {r.hook.ID}}, func(d client.Delivery) {
 				log.deliveries++
 				log.sum += d.AttemptCount
 				log.recorded[r.hook.ID] += d.AttemptCount
 				if d.AttemptCount > 0 {
 					attempted[d.EventID] = struct{}{}
 				}
-				if d.Status != string(domain.StatusDelivered) {
+				if d.Status != domain.StatusDelivered {
 					log.note(r, &d)
 				}
 			})
@@ -143,7 +143,7 @@ func (f *field) goneWithTheBus(log deliveryLog) int {
 func patiently(ctx context.Context, ask func() error) error {
 	for deadline := time.Now().Add(time.Minute); ; {
 		err := ask()
-		if !stack.IsStatus(err, http.StatusServiceUnavailable) || time.Now().After(deadline) {
+		if !client.IsStatus(err, http.StatusServiceUnavailable) || time.Now().After(deadline) {
 			return err
 		}
 		if err := wait(ctx, time.Second, 2*time.Second); err != nil {

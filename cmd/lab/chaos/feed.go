@@ -18,7 +18,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"waybill.dev/cmd/internal/client"
 	"waybill.dev/cmd/lab/internal/stack"
+	"waybill.dev/shared/domain"
 )
 
 // The load on feeds.
@@ -34,7 +36,7 @@ const (
 // fed is a webhook that is pulled, beside one of the same types that is pushed.
 type fed struct {
 	*field
-	pull   stack.Webhook
+	pull   client.Webhook
 	rounds int
 
 	mu    sync.Mutex
@@ -82,11 +84,11 @@ func feedComplete(ctx context.Context, b *bench) error {
 
 func (d *fed) register(ctx context.Context) error {
 	var err error
-	d.pull, err = d.api.Register(ctx, stack.Webhook{Events: allTypes(), Delivery: "pull"})
+	d.pull, err = d.api.Register(ctx, client.Webhook{Events: domain.EventTypes(), Delivery: "pull"})
 	if err != nil {
 		return fmt.Errorf("register a webhook to pull: %w", err)
 	}
-	pushed, err := d.field.register(ctx, "pushed", stack.Webhook{MaxInFlight: 256, Events: allTypes()})
+	pushed, err := d.field.register(ctx, "pushed", client.Webhook{MaxInFlight: 256, Events: domain.EventTypes()})
 	if err != nil {
 		return err
 	}
@@ -242,7 +244,7 @@ func (d *fed) readAgain(ctx context.Context, ids []string) error {
 	}
 	d.report.must(slices.Equal(r.ids, ids), "the feed has %d events when it is read again, and had %d, or others", len(r.ids), len(ids))
 	sent := 0
-	err := d.api.Deliveries(ctx, url.Values{"webhookId": {d.pull.ID}}, func(stack.Delivery) { sent++ })
+	err := d.api.Deliveries(ctx, url.Values{"webhookId": {d.pull.ID}}, func(client.Delivery) { sent++ })
 	d.report.must(sent == 0, "a webhook that is pulled has %d deliveries", sent)
 	return err
 }

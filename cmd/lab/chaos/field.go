@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"waybill.dev/cmd/internal/client"
 	"waybill.dev/cmd/lab/internal/sink"
 	"waybill.dev/cmd/lab/internal/stack"
 	"waybill.dev/shared/domain"
@@ -32,7 +33,7 @@ func (b *bench) say(format string, args ...any) {
 // receiver is a webhook with the endpoint that it points to.
 type receiver struct {
 	*sink.Endpoint
-	hook stack.Webhook
+	hook client.Webhook
 }
 
 // field is a running Waybill with its load and its receivers: steady ones that get every
@@ -71,15 +72,15 @@ type span struct{ from, to time.Time }
 // receive registers the receivers.
 func (f *field) receive(ctx context.Context) (err error) {
 	for i := range f.hooks {
-		r, err := f.register(ctx, fmt.Sprintf("steady-%d", i+1), stack.Webhook{MaxInFlight: 256, Events: allTypes()})
+		r, err := f.register(ctx, fmt.Sprintf("steady-%d", i+1), client.Webhook{MaxInFlight: 256, Events: domain.EventTypes()})
 		if err != nil {
 			return err
 		}
 		f.steady = append(f.steady, r)
 	}
 	// Twenty retries: more than any outage here takes.
-	f.flaky, err = f.register(ctx, "flaky", stack.Webhook{
-		MaxInFlight: 256, Events: []string{string(kindFlaky)},
+	f.flaky, err = f.register(ctx, "flaky", client.Webhook{
+		MaxInFlight: 256, Events: []domain.EventType{kindFlaky},
 		RetryScheduleSeconds: []float64{1, 3, 5, 5, 10, 10, 30, 30, 60, 60, 60, 60, 60, 60, 60, 60, 60, 60, 60, 60},
 	})
 	if err != nil {
@@ -91,7 +92,7 @@ func (f *field) receive(ctx context.Context) (err error) {
 		}
 		return sink.Answer{}
 	})
-	if f.held, err = f.register(ctx, "held", stack.Webhook{MaxInFlight: 64, Events: []string{string(kindHeld)}}); err != nil {
+	if f.held, err = f.register(ctx, "held", client.Webhook{MaxInFlight: 64, Events: []domain.EventType{kindHeld}}); err != nil {
 		return err
 	}
 	if err := f.api.SetActive(ctx, f.held.hook.ID, false); err != nil {
@@ -100,20 +101,12 @@ func (f *field) receive(ctx context.Context) (err error) {
 	return nil
 }
 
-func allTypes() []string {
-	var list []string
-	for _, t := range domain.EventTypes() {
-		list = append(list, string(t))
-	}
-	return list
-}
-
-func (f *field) register(ctx context.Context, name string, w stack.Webhook) (receiver, error) {
+func (f *field) register(ctx context.Context, name string, w client.Webhook) (receiver, error) {
 	return f.registerAs(ctx, f.api, name, w)
 }
 
 // registerAs registers a webhook of the client's account.
-func (f *field) registerAs(ctx context.Context, api *stack.Client, name string, w stack.Webhook) (receiver, error) {
+func (f *field) registerAs(ctx context.Context, api *stack.Client, name string, w client.Webhook) (receiver, error) {
 	e := f.sink.Endpoint(name)
 	w.URL = e.URL
 	made, err := api.Register(ctx, w)

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"time"
 
+	"waybill.dev/cmd/internal/client"
 	"waybill.dev/cmd/lab/internal/stack"
 )
 
@@ -78,7 +79,7 @@ func (r *follower) page(ctx context.Context, wait time.Duration) error {
 
 // passing reports whether an error is one that a dead or starting API explains.
 func (*follower) passing(err error) bool {
-	return !stack.IsStatus(err, 400) && !stack.IsStatus(err, 404) && !stack.IsStatus(err, 410)
+	return !client.IsStatus(err, 400) && !client.IsStatus(err, 404) && !client.IsStatus(err, 410)
 }
 
 // take notes an event. One that was read before must be at the same place again.

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"waybill.dev/cmd/internal/client"
 	"waybill.dev/cmd/lab/internal/stack"
 	"waybill.dev/shared/domain"
 )
@@ -149,12 +150,12 @@ func (f *field) beside(ctx context.Context, kind string, during time.Duration) (
 func (f *field) besiege(ctx context.Context, kind string, sinks []besieger) (map[string]string, error) {
 	hooks := make(map[string]string) // webhook → name
 	for _, s := range sinks {
-		hook := stack.Webhook{
-			URL: s.URL, Events: []string{string(domain.ShipmentException)},
+		hook := client.Webhook{
+			URL: s.URL, Events: []domain.EventType{domain.ShipmentException},
 			TimeoutSeconds: hostileTimeout.Seconds(), RetryScheduleSeconds: []float64{2, 5, 10},
 		}
 		if kind == sickArg {
-			hook = stack.Webhook{URL: s.URL, Events: []string{string(domain.ShipmentInTransit)}}
+			hook = client.Webhook{URL: s.URL, Events: []domain.EventType{domain.ShipmentInTransit}}
 		}
 		made, err := f.api.Register(ctx, hook)
 		if err != nil {
@@ -337,7 +338,7 @@ func (f *field) judgeAttempts(ctx context.Context, kind string, hooks map[string
 	total := 0
 	for id, name := range hooks {
 		var deliveries []string
-		err := f.api.Deliveries(ctx, url.Values{"webhookId": {id}}, func(d stack.Delivery) {
+		err := f.api.Deliveries(ctx, url.Values{"webhookId": {id}}, func(d client.Delivery) {
 			if d.AttemptCount > 0 {
 				deliveries = append(deliveries, d.ID)
 			}
@@ -352,7 +353,7 @@ func (f *field) judgeAttempts(ctx context.Context, kind string, hooks map[string
 				return fmt.Errorf("read a delivery to «%s»: %w", name, err)
 			}
 			for _, a := range d.Attempts {
-				took := time.Duration(a.DurationMs) * time.Millisecond
+				took := time.Duration(a.DurationMS) * time.Millisecond
 				total++
 				slowest = max(slowest, took)
 				f.report.must(took <= deadline+deadlineSlack, "an attempt to «%s» took %s, its deadline is %s", name, took, deadline)

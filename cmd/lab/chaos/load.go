@@ -17,6 +17,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"waybill.dev/cmd/internal/client"
 	"waybill.dev/cmd/lab/internal/load"
 	"waybill.dev/cmd/lab/internal/stack"
 	"waybill.dev/shared/domain"
@@ -229,7 +230,7 @@ func (l *publisher) untilAccepted(ctx context.Context, try func(context.Context)
 		if err == nil {
 			return
 		}
-		if stack.IsStatus(err, http.StatusBadRequest) || stack.IsStatus(err, http.StatusUnauthorized) {
+		if client.IsStatus(err, http.StatusBadRequest) || client.IsStatus(err, http.StatusUnauthorized) {
 			panic(err)
 		}
 		if attempt == 1 {

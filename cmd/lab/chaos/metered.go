@@ -7,7 +7,9 @@ import (
 	"net/http"
 	"net/url"
 
+	"waybill.dev/cmd/internal/client"
 	"waybill.dev/cmd/lab/internal/stack"
+	"waybill.dev/shared/domain"
 )
 
 // partners is the bucket of the consumer whose deliveries are counted.
@@ -66,7 +68,7 @@ func (f *field) receiveAsConsumer(ctx context.Context) error {
 	f.api = operator.As(consumer.APIKeys[0].Key)
 	defer func() { f.api = operator }()
 	for i := range f.hooks {
-		r, err := f.register(ctx, fmt.Sprintf("metered-%d", i+1), stack.Webhook{MaxInFlight: 256, Events: allTypes()})
+		r, err := f.register(ctx, fmt.Sprintf("metered-%d", i+1), client.Webhook{MaxInFlight: 256, Events: domain.EventTypes()})
 		if err != nil {
 			return err
 		}
@@ -77,17 +79,14 @@ func (f *field) receiveAsConsumer(ctx context.Context) error {
 
 // ask calls an operation that must work, and reads its answer, unless into is nil.
 func (f *field) ask(ctx context.Context, method, path, body string, into any) error {
-	answer, err := f.api.Do(ctx, method, path, []byte(body), nil)
+	answer, err := f.api.Do(ctx, method, path, []byte(body))
 	if err != nil {
-		return err
-	}
-	if answer.Status >= http.StatusMultipleChoices {
-		return fmt.Errorf("%s %s: %d %s", method, path, answer.Status, answer.Body)
+		return fmt.Errorf("%s %s: %w", method, path, err)
 	}
 	if into == nil {
 		return nil
 	}
-	if err := json.Unmarshal(answer.Body, into); err != nil {
+	if err := json.Unmarshal(answer, into); err != nil {
 		return fmt.Errorf("read the answer of %s %s: %w", method, path, err)
 	}
 	return nil
@@ -96,7 +95,7 @@ func (f *field) ask(ctx context.Context, method, path, body string, into any) er
 // judgeMeter compares what is counted with what the log has as delivered.
 func (f *field) judgeMeter(ctx context.Context) error {
 	delivered := 0
-	if err := f.api.Deliveries(ctx, url.Values{"status": {"delivered"}}, func(stack.Delivery) { delivered++ }); err != nil {
+	if err := f.api.Deliveries(ctx, url.Values{"status": {"delivered"}}, func(client.Delivery) { delivered++ }); err != nil {
 		return err
 	}
 	var answer struct{ Data []struct{ Value int } }

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"waybill.dev/cmd/internal/client"
 	"waybill.dev/cmd/lab/internal/sink"
 	"waybill.dev/cmd/lab/internal/stack"
 	"waybill.dev/shared/domain"
@@ -92,12 +93,12 @@ func (b *bench) inOrder(ctx context.Context, ordering string) (*inOrder, error) 
 
 // open makes an account with a webhook that gets its events in order.
 func (d *inOrder) open(ctx context.Context, name, ordering string) (receiver, error) {
-	api, key, err := d.api.Account(ctx, name)
+	api, key, err := d.api.NewAccount(ctx, name)
 	if err != nil {
 		return receiver{}, fmt.Errorf("make account %s: %w", name, err)
 	}
-	r, err := d.registerAs(ctx, api, name, stack.Webhook{
-		MaxInFlight: 256, Events: allTypes(), Ordering: ordering, TimeoutSeconds: orderTimeout, RetryScheduleSeconds: orderSchedule(),
+	r, err := d.registerAs(ctx, api, name, client.Webhook{
+		MaxInFlight: 256, Events: domain.EventTypes(), Ordering: ordering, TimeoutSeconds: orderTimeout, RetryScheduleSeconds: orderSchedule(),
 	})
 	if err != nil {
 		return receiver{}, err
@@ -319,13 +320,13 @@ func (d *inOrder) compareLog(ctx context.Context) (open, other int, example stri
 		for _, r := range d.receivers() {
 			numbers := d.seen[r.hook.ID].numbers
 			err := patiently(ctx, func() error {
-				return d.apis[r.hook.ID].Deliveries(ctx, url.Values{"webhookId": {r.hook.ID}}, func(l stack.Delivery) {
+				return d.apis[r.hook.ID].Deliveries(ctx, url.Values{"webhookId": {r.hook.ID}}, func(l client.Delivery) {
 					want := domain.StatusDelivered
 					if neverTaken(l.EventID) {
 						want = domain.StatusFailed
 					}
 					switch {
-					case l.Status != string(want):
+					case l.Status != want:
 						open++
 						example = fmt.Sprintf("%s is %s after %d attempts, with sequence %d", l.EventID, l.Status, l.AttemptCount, l.Sequence)
 					case l.Sequence != numbers[l.EventID]:

@@ -68,7 +68,7 @@ func (f *field) refusals(ctx context.Context) {
 	for ; ctx.Err() == nil; n++ {
 		asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		asked := time.Now()
-		answer, err := client.Do(asking, http.MethodPost, "/v1/events", f.load.next().body, nil)
+		answer, err := client.Ask(asking, http.MethodPost, "/v1/events", f.load.next().body, nil)
 		took := time.Since(asked)
 		cancel()
 		slowest = max(slowest, took)

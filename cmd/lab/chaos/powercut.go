@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"waybill.dev/cmd/internal/client"
 	"waybill.dev/cmd/lab/internal/stack"
 )
 
@@ -262,7 +263,7 @@ func (f *field) missing(ctx context.Context, ids []string) (int, error) {
 
 // ignore returns err unless it is the API's answer with that status.
 func ignore(err error, status int) error {
-	if stack.IsStatus(err, status) {
+	if client.IsStatus(err, status) {
 		return nil
 	}
 	return err

@@ -59,7 +59,7 @@ func (d *deployed) counted(ctx context.Context, want int64) (n int64, err error)
 	api := d.stack.Client()
 	defer api.Close()
 	waited := stack.Await(ctx, func() (bool, error) {
-		answer, err := api.Do(ctx, http.MethodGet, "/v1/deployments/"+d.name+"/stats-by-status-code?filter=last-hour", nil, nil)
+		answer, err := api.Ask(ctx, http.MethodGet, "/v1/deployments/"+d.name+"/stats-by-status-code?filter=last-hour", nil, nil)
 		if err != nil {
 			return false, err
 		}

@@ -141,7 +141,7 @@ func (r *rollout) roll(ctx context.Context, name, programs string) error {
 // work makes a webhook at one API and changes it at the other, and deploys a release.
 func (r *rollout) work(ctx context.Context) error {
 	clients := r.load.apis
-	made, err := clients[r.release%2].Register(ctx, stack.Webhook{URL: "http://127.0.0.1:1/none", Events: allTypes()[:1]})
+	made, err := clients[r.release%2].Register(ctx, client.Webhook{URL: "http://127.0.0.1:1/none", Events: domain.EventTypes()[:1]})
 	if err != nil {
 		return fmt.Errorf("register a webhook: %w", err)
 	}

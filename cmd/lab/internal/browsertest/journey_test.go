@@ -10,19 +10,21 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"waybill.dev/cmd/internal/client"
 	"waybill.dev/cmd/lab/internal/sink"
 	"waybill.dev/cmd/lab/internal/stack"
+	"waybill.dev/shared/domain"
 )
 
 // register registers a webhook for one type of events, which is not retried.
-func (b *tab) register(url, eventType string) stack.Webhook {
+func (b *tab) register(url string, eventType domain.EventType) client.Webhook {
 	b.Helper()
-	made, err := b.api.Register(b.Context(), stack.Webhook{URL: url, Events: []string{eventType}, RetryScheduleSeconds: []float64{}})
+	made, err := b.api.Register(b.Context(), client.Webhook{URL: url, Events: []domain.EventType{eventType}, RetryScheduleSeconds: []float64{}})
 	if err != nil {
 		b.Fatalf("register a webhook: %v", err)
 	}
 	b.Cleanup(func() {
-		if err := b.api.Delete(context.Background(), made.ID); err != nil && !stack.IsStatus(err, http.StatusNotFound) {
+		if err := b.api.Delete(context.Background(), made.ID); err != nil && !client.IsStatus(err, http.StatusNotFound) {
 			b.Errorf("delete a webhook: %v", err)
 		}
 	})
@@ -49,10 +51,10 @@ func (b *tab) soon(what string, done func() (bool, error)) {
 }
 
 // status waits until the API says so of an event's delivery.
-func (b *tab) status(webhook, event, status string) stack.Delivery {
+func (b *tab) status(webhook, event string, status domain.Status) client.Delivery {
 	b.Helper()
-	var found stack.Delivery
-	b.soon("the delivery of "+event+" is "+status, func() (ok bool, err error) {
+	var found client.Delivery
+	b.soon("the delivery of "+event+" is "+string(status), func() (ok bool, err error) {
 		found, ok, err = b.api.DeliveryOf(b.Context(), webhook, event)
 		return ok && found.Status == status, err
 	})
@@ -178,7 +180,7 @@ func TestMakeAndRevokeAKeyByKeyboard(t *testing.T) {
 
 	// It may do what its scope says, and nothing else.
 	asked := func(path string) int {
-		answer, err := b.api.As(key).Do(t.Context(), http.MethodGet, path, nil, nil)
+		answer, err := b.api.As(key).Ask(t.Context(), http.MethodGet, path, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,6 +22,7 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 
+	"waybill.dev/cmd/internal/client"
 	"waybill.dev/cmd/internal/sample"
 	"waybill.dev/cmd/lab/internal/sink"
 	"waybill.dev/cmd/lab/internal/stack"
@@ -76,10 +77,7 @@ func TestPictures(t *testing.T) {
 // while and one of which has moved.
 func (b *tab) sampleData() (delivery, webhook string) {
 	b.Helper()
-	all := make([]string, 0, len(domain.EventTypes()))
-	for _, t := range domain.EventTypes() {
-		all = append(all, string(t))
-	}
+	all := domain.EventTypes()
 	shop, mail, moved := b.sink.Endpoint("shop/orders"), b.sink.Endpoint("mail/notices"), b.sink.Endpoint("partner/v1/tracking")
 	moved.Behave(func(sink.Post) sink.Answer {
 		return sink.Answer{Status: http.StatusNotFound, Body: `{"error":"this address has moved to /v2/tracking"}`, Header: http.Header{"Content-Type": {"application/json"}}}
@@ -90,8 +88,8 @@ func (b *tab) sampleData() (delivery, webhook string) {
 		}
 		return sink.Answer{}
 	})
-	register := func(e *sink.Endpoint, events []string, schedule ...float64) string {
-		made, err := b.api.Register(b.Context(), stack.Webhook{URL: e.URL, Events: events, RetryScheduleSeconds: schedule})
+	register := func(e *sink.Endpoint, events []domain.EventType, schedule ...float64) string {
+		made, err := b.api.Register(b.Context(), client.Webhook{URL: e.URL, Events: events, RetryScheduleSeconds: schedule})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"waybill.dev/cmd/internal/client"
 	"waybill.dev/cmd/lab/internal/sink"
-	"waybill.dev/cmd/lab/internal/stack"
 	"waybill.dev/shared/domain"
 )
 
@@ -54,12 +54,9 @@ func (a *alertsGot) about(webhook string) map[domain.EventType]int {
 	return types
 }
 
-func forAlerts(more func(*stack.Webhook)) func(*stack.Webhook) {
-	return func(h *stack.Webhook) {
-		h.Events = nil
-		for _, t := range domain.AlertTypes() {
-			h.Events = append(h.Events, string(t))
-		}
+func forAlerts(more func(*client.Webhook)) func(*client.Webhook) {
+	return func(h *client.Webhook) {
+		h.Events = domain.AlertTypes()
 		if more != nil {
 			more(h)
 		}
@@ -68,9 +65,9 @@ func forAlerts(more func(*stack.Webhook)) func(*stack.Webhook) {
 
 // alerts has a receiver fail and recover, while those that are told of it fail as well.
 func alerts(w *world) {
-	failing, hook := w.register("failing", func(h *stack.Webhook) {
+	failing, hook := w.register("failing", func(h *client.Webhook) {
 		schedule(0.1, 0.1, 0.1)(h)
-		h.Events = append(h.Events, string(domain.WebhookFailing), string(domain.DeliveryExhausted))
+		h.Events = append(h.Events, domain.WebhookFailing, domain.DeliveryExhausted)
 	})
 	quiet, _ := w.register("told", forAlerts(nil))
 	// This one fails five times for each alert, and would be told of for ever if that counted.
@@ -133,7 +130,7 @@ func (w *world) alertsAreEvents(hook string) {
 
 func (w *world) read(path string, into any) {
 	w.Helper()
-	answer, err := w.api.Do(w.Context(), http.MethodGet, path, nil, nil)
+	answer, err := w.api.Ask(w.Context(), http.MethodGet, path, nil, nil)
 	if err != nil || answer.Status != http.StatusOK {
 		w.Fatalf("%s: %d %s, %v", path, answer.Status, answer.Body, err)
 	}
@@ -148,7 +145,7 @@ func (w *world) alertsAreRefused() {
 	var before struct{ Data []struct{ Subject string } }
 	for _, t := range domain.AlertTypes() {
 		body := fmt.Appendf(nil, `{"type":%q,"data":{"shipmentId":"x"}}`, t)
-		answer, err := w.api.Do(w.Context(), http.MethodPost, "/v1/events", body, nil)
+		answer, err := w.api.Ask(w.Context(), http.MethodPost, "/v1/events", body, nil)
 		if err != nil || answer.Status != http.StatusBadRequest {
 			w.Errorf("%s over REST: %d, %v", t, answer.Status, err)
 		}

@@ -7,7 +7,7 @@ import (
 	"net/url"
 	"time"
 
-	"waybill.dev/cmd/lab/internal/stack"
+	"waybill.dev/cmd/internal/client"
 )
 
 // cancelled: a job that is cancelled begins nothing more within a second, although the dispatchers
@@ -43,7 +43,7 @@ func cancelled(w *world) {
 	}
 	w.await("what is left is told", patience, func() bool {
 		left := 0
-		if err := w.api.Deliveries(w.Context(), url.Values{"webhookId": {hook.ID}, "reason": {"jobCancelled"}, "status": {"failed"}}, func(stack.Delivery) { left++ }); err != nil {
+		if err := w.api.Deliveries(w.Context(), url.Values{"webhookId": {hook.ID}, "reason": {"jobCancelled"}, "status": {"failed"}}, func(client.Delivery) { left++ }); err != nil {
 			w.Fatal(err)
 		}
 		w.call(http.MethodGet, "/v1/jobs/"+job.ID, "", http.StatusOK, &job)
@@ -58,7 +58,7 @@ func cancelled(w *world) {
 // call calls the API, and reads its answer into out; nil: nowhere.
 func (w *world) call(method, path, body string, status int, out any) {
 	w.Helper()
-	answer, err := w.api.Do(w.Context(), method, path, []byte(body), nil)
+	answer, err := w.api.Ask(w.Context(), method, path, []byte(body), nil)
 	if err != nil || answer.Status != status {
 		w.Fatalf("%s %s: %d %s, %v; want %d", method, path, answer.Status, answer.Body, err, status)
 	}

@@ -11,16 +11,16 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"waybill.dev/cmd/internal/client"
 	"waybill.dev/cmd/lab/internal/sink"
-	"waybill.dev/cmd/lab/internal/stack"
 	"waybill.dev/shared/domain"
 )
 
 // slack is what a loaded machine may add to a wait.
 const slack = 3 * time.Second
 
-func schedule(seconds ...float64) func(*stack.Webhook) {
-	return func(h *stack.Webhook) {
+func schedule(seconds ...float64) func(*client.Webhook) {
+	return func(h *client.Webhook) {
 		h.RetryScheduleSeconds = append([]float64{}, seconds...)
 	}
 }
@@ -86,7 +86,7 @@ func retries(w *world) {
 	f := w.event(domain.ShipmentDelivered, "")
 	w.post(f)
 	retrying := w.delivery(hook.ID, f.ID, "retrying")
-	if retrying.NextAttemptAt == nil || len(retrying.Attempts) == 0 || retrying.Attempts[0].Error == "" {
+	if retrying.NextAttemptAt.IsZero() || len(retrying.Attempts) == 0 || retrying.Attempts[0].Error == "" {
 		w.Errorf("a delivery to a closed port shows %+v", retrying)
 	}
 	if err := w.sink.Up(); err != nil {
@@ -211,7 +211,8 @@ func rotation(w *world) {
 		post, _ := endpoint.Newest(id)
 		return strings.Fields(post.Header.Get("webhook-signature"))
 	}
-	secret, err := w.api.Rotate(w.Context(), hook.ID, 4*time.Second)
+	made, err := w.api.Rotate(w.Context(), hook.ID, 4*time.Second)
+	secret := made.Reveal()
 	if err != nil || secret == hook.Secret {
 		w.Fatalf("rotate: %v", err)
 	}
@@ -373,7 +374,7 @@ func exhausted(w *world) {
 
 func rateLimit(w *world) {
 	const perSecond, events = 20, 80
-	endpoint, _ := w.register("limited", func(h *stack.Webhook) { rate := float64(perSecond); h.RatePerSecond = &rate })
+	endpoint, _ := w.register("limited", func(h *client.Webhook) { rate := float64(perSecond); h.RatePerSecond = &rate })
 	var came arrivals
 	endpoint.Behave(came.note(answerWith(http.StatusOK)))
 	ids := w.publish(events)
@@ -399,7 +400,7 @@ func rateLimit(w *world) {
 
 func inFlight(w *world) {
 	const most, events = 4, 60
-	endpoint, _ := w.register("slow", func(h *stack.Webhook) { h.MaxInFlight = most })
+	endpoint, _ := w.register("slow", func(h *client.Webhook) { h.MaxInFlight = most })
 	endpoint.Behave(func(sink.Post) sink.Answer { return sink.Answer{Delay: 150 * time.Millisecond} })
 	ids := w.publish(events)
 	w.arrived(endpoint, ids)
@@ -434,7 +435,7 @@ func changes(w *world) {
 // graceful ends every process in turn with SIGTERM while events flow to a receiver that
 // takes its time.
 func graceful(w *world) {
-	endpoint, _ := w.register("steady", func(h *stack.Webhook) { h.MaxInFlight = 64 })
+	endpoint, _ := w.register("steady", func(h *client.Webhook) { h.MaxInFlight = 64 })
 	endpoint.Behave(func(sink.Post) sink.Answer { return sink.Answer{Delay: 100 * time.Millisecond} })
 	var ids []string
 	stopping := w.stack.Processes()
@@ -462,7 +463,7 @@ func graceful(w *world) {
 }
 
 func isolation(w *world) {
-	hanging, _ := w.register("hanging", func(h *stack.Webhook) { h.TimeoutSeconds = 5; h.RetryScheduleSeconds = []float64{60} })
+	hanging, _ := w.register("hanging", func(h *client.Webhook) { h.TimeoutSeconds = 5; h.RetryScheduleSeconds = []float64{60} })
 	hanging.Behave(func(sink.Post) sink.Answer { return sink.Answer{Hang: true} })
 	healthy, _ := w.register("healthy", nil)
 	ids := w.publish(500)

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"waybill.dev/cmd/lab/internal/stack"
+	"waybill.dev/cmd/internal/client"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/signature"
 )
@@ -32,7 +32,7 @@ func forged(w *world) {
 		}
 	}))
 	w.Cleanup(receiver.Close)
-	hook, err := w.api.Register(w.Context(), stack.Webhook{URL: receiver.URL, Events: []string{string(domain.ShipmentCreated)}})
+	hook, err := w.api.Register(w.Context(), client.Webhook{URL: receiver.URL, Events: []domain.EventType{domain.ShipmentCreated}})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -40,8 +40,8 @@ func forged(w *world) {
 	if err != nil {
 		w.Fatal(err)
 	}
-	test := func(body string) (d stack.Delivery) {
-		answer, err := w.api.Do(w.Context(), http.MethodPost, "/v1/webhooks/"+hook.ID+"/test", []byte(body), nil)
+	test := func(body string) (d client.Delivery) {
+		answer, err := w.api.Ask(w.Context(), http.MethodPost, "/v1/webhooks/"+hook.ID+"/test", []byte(body), nil)
 		var made struct{ DeliveryID string }
 		if err != nil || answer.Status != http.StatusAccepted || json.Unmarshal(answer.Body, &made) != nil {
 			w.Fatalf("test: %d %s, %v", answer.Status, answer.Body, err)
@@ -53,9 +53,9 @@ func forged(w *world) {
 		return d
 	}
 	for _, forge := range []string{"wrongSecret", "oldTime"} {
-		for _, want := range []string{"delivered", "failed"} {
+		for _, want := range []domain.Status{domain.StatusDelivered, domain.StatusFailed} {
 			secret.Store(nil)
-			if want == "failed" {
+			if want == domain.StatusFailed {
 				secret.Store(&key)
 			}
 			d := test(`{"forge":"` + forge + `"}`)
@@ -63,8 +63,8 @@ func forged(w *world) {
 				w.Errorf("%s is %+v, want it %s with one attempt", forge, d, want)
 			}
 			listed := 0
-			query := url.Values{"webhookId": {hook.ID}, "reason": {forge}, "status": {want}}
-			if err := w.api.Deliveries(w.Context(), query, func(stack.Delivery) { listed++ }); err != nil || listed != 1 {
+			query := url.Values{"webhookId": {hook.ID}, "reason": {forge}, "status": {string(want)}}
+			if err := w.api.Deliveries(w.Context(), query, func(client.Delivery) { listed++ }); err != nil || listed != 1 {
 				w.Errorf("%d are listed as %s, reason %s, %v", listed, want, forge, err)
 			}
 		}

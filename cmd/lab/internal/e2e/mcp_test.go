@@ -11,8 +11,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"waybill.dev/cmd/internal/client"
 	"waybill.dev/cmd/lab/internal/sink"
-	"waybill.dev/cmd/lab/internal/stack"
 	"waybill.dev/shared/domain"
 )
 
@@ -34,8 +34,8 @@ func (k keyed) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func (w *world) assistant(key string) *assistant {
 	w.Helper()
-	client := mcp.NewClient(&mcp.Implementation{Name: "assistant", Version: "1"}, nil)
-	session, err := client.Connect(w.Context(), &mcp.StreamableClientTransport{
+	ai := mcp.NewClient(&mcp.Implementation{Name: "assistant", Version: "1"}, nil)
+	session, err := ai.Connect(w.Context(), &mcp.StreamableClientTransport{
 		Endpoint: w.stack.URL + "/mcp", HTTPClient: &http.Client{Transport: keyed{key}},
 	}, nil)
 	if err != nil {
@@ -123,7 +123,7 @@ func (a *assistant) registers(name string, settings arguments) (*sink.Endpoint, 
 	if settings["events"] == nil {
 		settings["events"] = []domain.EventType{domain.ShipmentCreated}
 	}
-	var made stack.Webhook
+	var made client.Webhook
 	a.get("register_webhook", settings, &made)
 	if err := e.Trust(made.Secret); err != nil {
 		a.Fatal(err)
@@ -267,9 +267,9 @@ func (a *assistant) stranger(hook, event string) {
 	if text, failed := other.use("delete_webhook", arguments{"id": hook}); !failed {
 		a.Errorf("another account deletes: %s", text)
 	}
-	var mine []stack.Webhook
+	var mine []client.Webhook
 	a.get("list_webhooks", arguments{}, &mine)
-	if !slices.ContainsFunc(mine, func(h stack.Webhook) bool { return h.ID == hook }) {
+	if !slices.ContainsFunc(mine, func(h client.Webhook) bool { return h.ID == hook }) {
 		a.Errorf("the webhook is gone: %+v", mine)
 	}
 }

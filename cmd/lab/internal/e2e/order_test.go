@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"waybill.dev/cmd/internal/client"
 	"waybill.dev/cmd/lab/internal/sink"
-	"waybill.dev/cmd/lab/internal/stack"
 	"waybill.dev/shared/domain"
 )
 
@@ -34,9 +34,9 @@ func orderedFromTheAnswer(w *world) {
 		account := fmt.Sprintf("ordered-%d", round)
 		key := shownSecret.FindString(string(w.ask(w.api, http.MethodPost, "/v1/accounts", `{"name":"`+account+`"}`, http.StatusCreated).Body))
 		changed := round%2 == 1
-		client := w.api.As(key)
+		owner := w.api.As(key)
 		began := time.Now()
-		endpoint, hook := w.registerAs(client, account, func(h *stack.Webhook) {
+		endpoint, hook := w.registerAs(owner, account, func(h *client.Webhook) {
 			if !changed {
 				h.Ordering = string(domain.OrderingShipment)
 			}
@@ -45,7 +45,7 @@ func orderedFromTheAnswer(w *world) {
 		endpoint.Behave(got.note)
 		if changed {
 			began = time.Now()
-			w.ask(client, http.MethodPatch, "/v1/webhooks/"+hook.ID, `{"ordering":"shipment"}`, http.StatusOK)
+			w.ask(owner, http.MethodPatch, "/v1/webhooks/"+hook.ID, `{"ordering":"shipment"}`, http.StatusOK)
 		}
 		inTime := time.Since(began) < dispatchersTime
 		w.publishInOrder(account, key)
@@ -85,11 +85,11 @@ func (w *world) publishInOrder(account, key string) {
 	}
 	apis := w.stack.Clients()
 	for n := range ofShipment {
-		client := apis[n%len(apis)].As(key)
-		w.ask(client, http.MethodPost, "/v1/events", string(data("rest", n+1).body()), http.StatusAccepted)
+		api := apis[n%len(apis)].As(key)
+		w.ask(api, http.MethodPost, "/v1/events", string(data("rest", n+1).body()), http.StatusAccepted)
 	}
-	for _, client := range apis {
-		client.Close()
+	for _, api := range apis {
+		api.Close()
 	}
 }
 

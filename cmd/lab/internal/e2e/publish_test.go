@@ -14,7 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"waybill.dev/cmd/lab/internal/stack"
+	"waybill.dev/cmd/internal/client"
 	"waybill.dev/shared/domain"
 )
 
@@ -95,9 +95,9 @@ func (w *world) ways() map[string]func(...event) {
 }
 
 func samples(w *world) {
-	endpoint, _ := w.register("all", func(h *stack.Webhook) { h.Headers = map[string]string{"X-Tenant": "north"} })
+	endpoint, _ := w.register("all", func(h *client.Webhook) { h.Headers = map[string]string{"X-Tenant": "north"} })
 	endpoint.Keep()
-	exceptions, _ := w.register("exceptions", func(h *stack.Webhook) { h.Events = []string{string(domain.ShipmentException)} })
+	exceptions, _ := w.register("exceptions", func(h *client.Webhook) { h.Events = []domain.EventType{domain.ShipmentException} })
 	w.known(2)
 	var all []event
 	for way, publish := range w.ways() {
@@ -214,15 +214,15 @@ func duplicates(w *world) {
 
 	body := []byte(`{"type":"shipment.delivered","data":{"shipmentId":"once"}}`)
 	key := http.Header{"Idempotency-Key": {"order-7"}}
-	first, err := w.api.Do(w.Context(), http.MethodPost, "/v1/events", body, key)
+	first, err := w.api.Ask(w.Context(), http.MethodPost, "/v1/events", body, key)
 	if err != nil || first.Status != http.StatusAccepted {
 		w.Fatalf("publish with a key: %+v %v", first, err)
 	}
-	again, err := w.api.Do(w.Context(), http.MethodPost, "/v1/events", body, key)
+	again, err := w.api.Ask(w.Context(), http.MethodPost, "/v1/events", body, key)
 	if err != nil || again.Status != http.StatusAccepted || !bytes.Equal(again.Body, first.Body) {
 		w.Errorf("the same key and body answer %d %s, want %s", again.Status, again.Body, first.Body)
 	}
-	other, err := w.api.Do(w.Context(), http.MethodPost, "/v1/events", w.event(domain.ShipmentCreated, "").body(), key)
+	other, err := w.api.Ask(w.Context(), http.MethodPost, "/v1/events", w.event(domain.ShipmentCreated, "").body(), key)
 	if err != nil || other.Status != http.StatusConflict {
 		w.Errorf("the same key with another body answers %d", other.Status)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	_ "modernc.org/sqlite" // registers the driver "sqlite"
 
+	"waybill.dev/cmd/internal/client"
 	"waybill.dev/cmd/lab/internal/stack"
 	"waybill.dev/shared/domain"
 )
@@ -33,7 +34,7 @@ const (
 type offer struct {
 	events []event
 	body   []byte
-	answer stack.Answer
+	answer client.Answer
 	took   time.Duration
 }
 
@@ -68,7 +69,7 @@ func (o *offers) add(n int) {
 	o.running.Go(func() {
 		began := time.Now()
 		var err error
-		if one.answer, err = o.api.Do(o.Context(), http.MethodPost, "/v1/events", one.body, nil); err != nil {
+		if one.answer, err = o.api.Ask(o.Context(), http.MethodPost, "/v1/events", one.body, nil); err != nil {
 			if o.Context().Err() == nil { // else the case has failed already
 				o.Errorf("publish: %v", err)
 			}

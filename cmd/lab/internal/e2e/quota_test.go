@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"waybill.dev/cmd/internal/client"
 	"waybill.dev/cmd/lab/internal/sink"
 	"waybill.dev/cmd/lab/internal/stack"
 	"waybill.dev/shared/domain"
@@ -23,7 +24,7 @@ const partners = bucketsOfDefault + "/partners"
 // in order as soon as the plan allows more.
 func quota(w *world) {
 	partner := w.subscribed(40)
-	endpoint, hook := w.registerAs(partner, "partner", func(h *stack.Webhook) { h.MaxInFlight = 1 })
+	endpoint, hook := w.registerAs(partner, "partner", func(h *client.Webhook) { h.MaxInFlight = 1 })
 	endpoint.Behave(func(sink.Post) sink.Answer { return sink.Answer{Delay: 20 * time.Millisecond} })
 	watcher, _ := w.register("watcher", forAlerts(nil))
 	var told alertsGot
@@ -35,7 +36,7 @@ func quota(w *world) {
 		return err == nil && h.DisabledReason != nil && *h.DisabledReason == "quota"
 	})
 	// What waited in its hold queue already, because it was more than the webhook took, stays pending there.
-	var by map[string]int
+	var by map[domain.Status]int
 	counted := 0
 	defer func() {
 		if w.Failed() {
@@ -105,10 +106,10 @@ func (w *world) metered() int {
 }
 
 // byStatus returns how many deliveries of a webhook the log has in each status.
-func (w *world) byStatus(webhook string) map[string]int {
+func (w *world) byStatus(webhook string) map[domain.Status]int {
 	w.Helper()
-	by := map[string]int{}
-	if err := w.api.Deliveries(w.Context(), url.Values{"webhookId": {webhook}}, func(d stack.Delivery) { by[d.Status]++ }); err != nil {
+	by := map[domain.Status]int{}
+	if err := w.api.Deliveries(w.Context(), url.Values{"webhookId": {webhook}}, func(d client.Delivery) { by[d.Status]++ }); err != nil {
 		w.Fatal(err)
 	}
 	return by

@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
+	"waybill.dev/cmd/internal/client"
 	"waybill.dev/cmd/lab/internal/sink"
 	"waybill.dev/cmd/lab/internal/stack"
 	"waybill.dev/shared/domain"
@@ -119,7 +120,7 @@ func refused(w *world) {
 		"too deep":          {`{"type":"shipment.created","data":{"shipmentId":"s","x":` + strings.Repeat("[", 70) + strings.Repeat("]", 70) + `}}`, 400, ""},
 		"U+0000":            {`{"type":"shipment.created","data":{"shipmentId":"s","x":"\u0000"}}`, 400, ""},
 	} {
-		answer, err := w.api.Do(w.Context(), http.MethodPost, "/v1/events", []byte(c.body), nil)
+		answer, err := w.api.Ask(w.Context(), http.MethodPost, "/v1/events", []byte(c.body), nil)
 		if err != nil {
 			w.Errorf("%s: %v", name, err)
 			continue
@@ -137,7 +138,7 @@ func refused(w *world) {
 	w.stack.Key = "wrong"
 	stranger := w.stack.Client()
 	defer stranger.Close()
-	if _, err := stranger.Publish(w.Context(), []byte(good)); !stack.IsStatus(err, http.StatusUnauthorized) {
+	if _, err := stranger.Publish(w.Context(), []byte(good)); !client.IsStatus(err, http.StatusUnauthorized) {
 		w.Errorf("a wrong key answers %v, want 401", err)
 	}
 }

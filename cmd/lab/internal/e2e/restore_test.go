@@ -15,6 +15,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"waybill.dev/cmd/internal/client"
 	"waybill.dev/cmd/lab/internal/sink"
 	"waybill.dev/cmd/lab/internal/stack"
 	"waybill.dev/shared/domain"
@@ -26,7 +27,7 @@ import (
 type scene struct {
 	w              *world
 	up, down, held *sink.Endpoint
-	hold, feed     stack.Webhook
+	hold, feed     client.Webhook
 
 	mu       sync.Mutex
 	accepted []string
@@ -44,7 +45,7 @@ func newScene(w *world) *scene {
 		w.Fatal(err)
 	}
 	var err error
-	s.feed, err = w.api.Register(w.Context(), stack.Webhook{Events: []string{string(domain.ShipmentCreated)}, Delivery: "pull"})
+	s.feed, err = w.api.Register(w.Context(), client.Webhook{Events: []domain.EventType{domain.ShipmentCreated}, Delivery: "pull"})
 	if err != nil {
 		w.Fatal(err)
 	}

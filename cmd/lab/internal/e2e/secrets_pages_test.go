@@ -10,7 +10,7 @@ import (
 	"regexp"
 	"strings"
 
-	"waybill.dev/cmd/lab/internal/stack"
+	"waybill.dev/cmd/internal/client"
 )
 
 // browser reads the console as one who has signed in by the bootstrap key.
@@ -70,14 +70,14 @@ func (b *browser) signIn() {
 }
 
 // do asks, and keeps the answer to search it.
-func (b *browser) do(method, path string, form url.Values) stack.Answer {
+func (b *browser) do(method, path string, form url.Values) client.Answer {
 	b.Helper()
 	a := b.ask(method, path, form)
 	b.note(a)
 	return a
 }
 
-func (b *browser) ask(method, path string, form url.Values) stack.Answer {
+func (b *browser) ask(method, path string, form url.Values) client.Answer {
 	b.Helper()
 	header := http.Header{}
 	if form != nil {
@@ -90,7 +90,7 @@ func (b *browser) ask(method, path string, form url.Values) stack.Answer {
 }
 
 // outside asks for what is not in the API's document. Redirects are answers.
-func (v *vault) outside(method, path, body string, header http.Header) stack.Answer {
+func (v *vault) outside(method, path, body string, header http.Header) client.Answer {
 	v.Helper()
 	request, err := http.NewRequestWithContext(v.Context(), method, v.stack.URL+path, strings.NewReader(body))
 	if err != nil {
@@ -106,7 +106,7 @@ func (v *vault) outside(method, path, body string, header http.Header) stack.Ans
 	if err != nil {
 		v.Fatal(err)
 	}
-	return stack.Answer{Status: response.StatusCode, Header: response.Header, Body: read}
+	return client.Answer{Status: response.StatusCode, Header: response.Header, Body: read}
 }
 
 var (

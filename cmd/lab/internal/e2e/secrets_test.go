@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"waybill.dev/cmd/internal/client"
 	"waybill.dev/cmd/lab/internal/stack"
 	"waybill.dev/shared/domain"
 )
@@ -96,10 +97,10 @@ func (v *vault) webhooks() (hook string, ids []string) {
 		v.secrets[strings.TrimPrefix(value, "Basic ")] = "value of a header"
 		return value
 	}
-	good, first := v.register("good", func(h *stack.Webhook) {
+	good, first := v.register("good", func(h *client.Webhook) {
 		h.Headers = map[string]string{"Authorization": header(), "X-Tenant-Token": header()}
 	})
-	bad, second := v.register("bad", func(h *stack.Webhook) {
+	bad, second := v.register("bad", func(h *client.Webhook) {
 		h.Secret, h.Headers, h.RetryScheduleSeconds = given, map[string]string{"X-Tenant-Token": header()}, []float64{0.05}
 	})
 	bad.Behave(answerWith(http.StatusInternalServerError))
@@ -112,7 +113,7 @@ func (v *vault) webhooks() (hook string, ids []string) {
 		v.delivery(second.ID, id, "failed")
 	}
 	v.ask(http.MethodPatch, "/v1/webhooks/"+first.ID, fmt.Sprintf(`{"headers":{"Authorization":%q}}`, header()))
-	for _, hook := range []stack.Webhook{first, second} {
+	for _, hook := range []client.Webhook{first, second} {
 		v.reveal(http.MethodPost, "/v1/webhooks/"+hook.ID+"/rotate-secret", `{"overlapSeconds":3600}`)
 		v.ask(http.MethodPost, "/v1/webhooks/"+hook.ID+"/test", `{}`)
 	}
@@ -223,7 +224,7 @@ func (v *vault) read(hook string) {
 		a := v.ask(http.MethodGet, fmt.Sprintf("/v1/accounts/default/audit-logs?limit=100&offset=%d", offset), "")
 		more = bytes.Contains(a.Body, []byte(`"action"`))
 	}
-	err := v.api.Deliveries(v.Context(), nil, func(d stack.Delivery) { v.ask(http.MethodGet, "/v1/deliveries/"+d.ID, "") })
+	err := v.api.Deliveries(v.Context(), nil, func(d client.Delivery) { v.ask(http.MethodGet, "/v1/deliveries/"+d.ID, "") })
 	if err != nil {
 		v.Error(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"time"
 
+	"waybill.dev/cmd/internal/client"
 	"waybill.dev/cmd/lab/internal/sink"
 	"waybill.dev/cmd/lab/internal/stack"
 	"waybill.dev/shared/domain"
@@ -15,9 +16,9 @@ import (
 type counted struct{ Events, Deliveries, Attempts, Succeeded, Failed int }
 
 // statistics adds up the rows of statistics by minute.
-func (w *world) statistics(client *stack.Client, query string) (sum counted) {
+func (w *world) statistics(api *stack.Client, query string) (sum counted) {
 	w.Helper()
-	answer, err := client.Do(w.Context(), http.MethodGet, "/v1/statistics?step=minute&"+query, nil, nil)
+	answer, err := api.Ask(w.Context(), http.MethodGet, "/v1/statistics?step=minute&"+query, nil, nil)
 	if err != nil || answer.Status != http.StatusOK {
 		w.Fatalf("statistics: %d %s, %v", answer.Status, answer.Body, err)
 	}
@@ -44,7 +45,7 @@ type webhookHealth struct {
 
 func (w *world) health(id string) (h webhookHealth) {
 	w.Helper()
-	answer, err := w.api.Do(w.Context(), http.MethodGet, "/v1/webhooks/"+id+"/health", nil, nil)
+	answer, err := w.api.Ask(w.Context(), http.MethodGet, "/v1/webhooks/"+id+"/health", nil, nil)
 	if err != nil || answer.Status != http.StatusOK {
 		w.Fatalf("health: %d %s, %v", answer.Status, answer.Body, err)
 	}
@@ -57,7 +58,7 @@ func (w *world) health(id string) (h webhookHealth) {
 // logged counts what the delivery log has of a webhook.
 func (w *world) logged(webhook string) (sum counted) {
 	w.Helper()
-	err := w.api.Deliveries(w.Context(), url.Values{"webhookId": {webhook}}, func(d stack.Delivery) {
+	err := w.api.Deliveries(w.Context(), url.Values{"webhookId": {webhook}}, func(d client.Delivery) {
 		whole, err := w.api.Delivery(w.Context(), d.ID)
 		if err != nil {
 			w.Fatal(err)

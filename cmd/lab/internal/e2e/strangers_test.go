@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"waybill.dev/cmd/internal/client"
 	"waybill.dev/cmd/lab/internal/stack"
 	"waybill.dev/shared/certificate/certificatetest"
 	"waybill.dev/shared/domain"
@@ -82,9 +83,9 @@ func (w *world) operation(method, path string, raw []byte) operation {
 }
 
 // ask sends a request and wants a status; 0: any.
-func (w *world) ask(c *stack.Client, method, path, body string, status int) stack.Answer {
+func (w *world) ask(c *stack.Client, method, path, body string, status int) client.Answer {
 	w.Helper()
-	a, err := c.Do(w.Context(), method, path, []byte(body), nil)
+	a, err := c.Ask(w.Context(), method, path, []byte(body), nil)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -165,7 +166,7 @@ func (w *world) furnish() things {
 	}
 	t.job = job.ID
 	var upload struct{ DeploymentName, BuildID, StatusID string }
-	a, err := w.api.Do(w.Context(), http.MethodPost, "/v1/deployments/sources?accountName=default&projectName=their-project&branchName=main", []byte("PK no archive"),
+	a, err := w.api.Ask(w.Context(), http.MethodPost, "/v1/deployments/sources?accountName=default&projectName=their-project&branchName=main", []byte("PK no archive"),
 		http.Header{"Content-Type": {"application/zip"}})
 	if err != nil || a.Status != http.StatusAccepted || json.Unmarshal(a.Body, &upload) != nil {
 		w.Fatalf("upload: %d %s, %v", a.Status, a.Body, err)

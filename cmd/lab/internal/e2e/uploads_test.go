@@ -51,7 +51,7 @@ func moved(w *world) {
 	from, to := w.deploy(first, 1), w.deploy(first.On("other"), 2)
 	send := func(method, deployment string) {
 		w.Helper()
-		a, err := w.api.Do(w.Context(), method, path, fmt.Appendf(nil, `{"hostname":"shop.example.org","deploymentName":%q}`, deployment), nil)
+		a, err := w.api.Ask(w.Context(), method, path, fmt.Appendf(nil, `{"hostname":"shop.example.org","deploymentName":%q}`, deployment), nil)
 		if err != nil || a.Status/100 != 2 {
 			w.Fatalf("%s %s: %d %s, %v", method, path, a.Status, a.Body, err)
 		}

@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"strings"
 
+	"waybill.dev/cmd/internal/client"
 	"waybill.dev/cmd/lab/internal/stack"
 	"waybill.dev/shared/pgtest"
 )
@@ -28,7 +29,7 @@ type vault struct {
 var shownSecret = regexp.MustCompile(`wbk_[0-9A-Za-z]{32}_[0-9a-f]{8}|whsec_[0-9A-Za-z+/]+=*`)
 
 // reveal asks for what shows secrets, which are kept, and returns them with the answer.
-func (v *vault) reveal(method, path, body string) (stack.Answer, []string) {
+func (v *vault) reveal(method, path, body string) (client.Answer, []string) {
 	v.Helper()
 	a := v.do(v.api, method, path, body, http.Header{"Idempotency-Key": {fmt.Sprint("once-", len(v.secrets))}})
 	shown := shownSecret.FindAllString(string(a.Body), -1)
@@ -42,7 +43,7 @@ func (v *vault) reveal(method, path, body string) (stack.Answer, []string) {
 }
 
 // ask asks for what shows no secret, and is answered well.
-func (v *vault) ask(method, path, body string) stack.Answer {
+func (v *vault) ask(method, path, body string) client.Answer {
 	v.Helper()
 	a := v.do(v.api, method, path, body, nil)
 	if a.Status > 299 {
@@ -62,22 +63,22 @@ func (v *vault) refused(c *stack.Client, method, path, body string, header http.
 	v.note(a)
 }
 
-func (v *vault) do(c *stack.Client, method, path, body string, header http.Header) stack.Answer {
+func (v *vault) do(c *stack.Client, method, path, body string, header http.Header) client.Answer {
 	v.Helper()
-	a, err := c.Do(v.Context(), method, path, []byte(body), header)
+	a, err := c.Ask(v.Context(), method, path, []byte(body), header)
 	if err != nil {
 		v.Fatal(err)
 	}
 	return a
 }
 
-func (v *vault) note(a stack.Answer) {
+func (v *vault) note(a client.Answer) {
 	_ = a.Header.Write(&v.answers)
 	v.answers.Write(a.Body)
 }
 
 // idOf returns the id of what an answer shows.
-func (v *vault) idOf(a stack.Answer) string {
+func (v *vault) idOf(a client.Answer) string {
 	v.Helper()
 	var out struct{ ID string }
 	if err := json.Unmarshal(a.Body, &out); err != nil || out.ID == "" {

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"waybill.dev/cmd/internal/client"
 	"waybill.dev/cmd/lab/internal/sink"
 	"waybill.dev/cmd/lab/internal/stack"
 	"waybill.dev/services/api/apitest"
@@ -75,7 +76,7 @@ func newWorld(t *testing.T, st *stack.Stack) *world {
 // watch holds every answer of the API to the OpenAPI document that it serves.
 func (w *world) watch() {
 	w.Helper()
-	document, err := w.api.Do(w.Context(), http.MethodGet, "/openapi", nil, nil)
+	document, err := w.api.Ask(w.Context(), http.MethodGet, "/openapi", nil, nil)
 	if err != nil || document.Status != http.StatusOK {
 		w.Fatalf("read the OpenAPI document: %d, %v", document.Status, err)
 	}
@@ -83,7 +84,7 @@ func (w *world) watch() {
 	if err != nil {
 		w.Fatal(err)
 	}
-	w.api.Watch(func(method, path string, a stack.Answer) {
+	w.api.See = (func(method, path string, a client.Answer) {
 		if err := checker.Answer(method, path, a.Status, a.Header, a.Body); err != nil {
 			w.Errorf("not as documented: %v", err)
 		}
@@ -92,24 +93,21 @@ func (w *world) watch() {
 
 // register registers a webhook for all events with a receiver of its own; more changes
 // what it is registered with.
-func (w *world) register(name string, more func(*stack.Webhook)) (*sink.Endpoint, stack.Webhook) {
+func (w *world) register(name string, more func(*client.Webhook)) (*sink.Endpoint, client.Webhook) {
 	w.Helper()
 	return w.registerAs(w.api, name, more)
 }
 
 // registerAs is register with another key.
-func (w *world) registerAs(client *stack.Client, name string, more func(*stack.Webhook)) (*sink.Endpoint, stack.Webhook) {
+func (w *world) registerAs(api *stack.Client, name string, more func(*client.Webhook)) (*sink.Endpoint, client.Webhook) {
 	w.Helper()
 	e := w.sink.Endpoint(name)
 	w.endpoints = append(w.endpoints, e)
-	in := stack.Webhook{URL: e.URL}
-	for _, t := range domain.EventTypes() {
-		in.Events = append(in.Events, string(t))
-	}
+	in := client.Webhook{URL: e.URL, Events: domain.EventTypes()}
 	if more != nil {
 		more(&in)
 	}
-	made, err := client.Register(w.Context(), in)
+	made, err := api.Register(w.Context(), in)
 	if err != nil {
 		w.Fatalf("register a webhook: %v", err)
 	}
@@ -161,12 +159,12 @@ func (w *world) post(e event) {
 
 // submit publishes a body over REST. A store that is busy on a loaded machine may answer
 // 503; then it does what every publisher does: again, with the same ids.
-func (w *world) submit(body []byte) (out []stack.Published) {
+func (w *world) submit(body []byte) (out []client.Published) {
 	w.Helper()
 	var err error
 	w.await("the publication is accepted", patience, func() bool {
 		out, err = w.api.Publish(w.Context(), body)
-		if err != nil && !stack.IsStatus(err, http.StatusServiceUnavailable) {
+		if err != nil && !client.IsStatus(err, http.StatusServiceUnavailable) {
 			w.Fatalf("publish: %v", err)
 		}
 		return err == nil
@@ -197,15 +195,15 @@ func (w *world) arrived(e *sink.Endpoint, ids []string) {
 }
 
 // delivery waits until the delivery of an event has a status, and returns it.
-func (w *world) delivery(webhook, id, status string) stack.Delivery {
+func (w *world) delivery(webhook, id string, status domain.Status) client.Delivery {
 	w.Helper()
-	var last stack.Delivery
+	var last client.Delivery
 	defer func() {
 		if w.Failed() {
 			w.Logf("delivery of %s: %+v", id, last)
 		}
 	}()
-	w.await(id+" "+status, patience, func() bool {
+	w.await(id+" "+string(status), patience, func() bool {
 		d, ok, err := w.api.DeliveryOf(w.Context(), webhook, id)
 		if err != nil {
 			w.Fatalf("get delivery: %v", err)

@@ -1,29 +1,21 @@
 package stack
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
 	"time"
+
+	"waybill.dev/cmd/internal/client"
+	"waybill.dev/shared/domain"
 )
 
 // Client calls a stack's API as a customer would.
-type Client struct {
-	base string
-	key  string
-	http *http.Client
-	see  func(method, path string, a Answer)
-}
-
-// maxAnswer bounds what is read of an answer.
-const maxAnswer = 64 << 20
+type Client struct{ *client.Client }
 
 // Client returns a client of the first API, with the bootstrap key.
 func (s *Stack) Client() *Client { return s.client(s.URL) }
@@ -38,76 +30,21 @@ func (s *Stack) Clients() []*Client {
 }
 
 func (s *Stack) client(base string) *Client {
-	return &Client{base: base, key: s.Key, http: &http.Client{
-		Timeout:   30 * time.Second,
-		Transport: &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: 30 * time.Second},
-	}}
+	c, err := client.New(client.Access{URL: base, Key: domain.Secret(s.Key)})
+	if err != nil {
+		panic(err) // the stack itself has made the URL
+	}
+	return &Client{c}
 }
 
 // As returns a client like this one with another key; empty: it sends none.
 func (c *Client) As(key string) *Client {
-	other := *c
-	other.key = key
-	return &other
+	other := *c.Client
+	other.Key = domain.Secret(key)
+	return &Client{&other}
 }
 
-// Watch lets see look at every answer from now on. Call it before anything is asked.
-func (c *Client) Watch(see func(method, path string, a Answer)) { c.see = see }
-
-// Close ends the client's idle connections.
-func (c *Client) Close() { c.http.CloseIdleConnections() }
-
-// Answer is what the API answered.
-type Answer struct {
-	Status int
-	Header http.Header
-	Body   []byte
-}
-
-// Problem is an error as the API answers it.
-type Problem struct {
-	Status int
-	Code   string
-	Detail string
-	Errors []struct{ Pointer, Parameter, Detail string }
-}
-
-// Error implements error.
-func (p *Problem) Error() string {
-	return fmt.Sprintf("%d %s: %s %v", p.Status, p.Code, p.Detail, p.Errors)
-}
-
-// Do sends a request; a body is sent as JSON. A nil header adds none.
-func (c *Client) Do(ctx context.Context, method, path string, body []byte, header http.Header) (Answer, error) {
-	request, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
-	if err != nil {
-		return Answer{}, fmt.Errorf("make request: %w", err)
-	}
-	if len(body) > 0 {
-		request.Header.Set("Content-Type", "application/json")
-	}
-	maps.Copy(request.Header, header)
-	if c.key != "" {
-		request.Header.Set("Authorization", "Bearer "+c.key)
-	}
-	response, err := c.http.Do(request)
-	if err != nil {
-		return Answer{}, fmt.Errorf("call the API: %w", err)
-	}
-	defer response.Body.Close()
-	read, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
-	if err != nil {
-		return Answer{}, fmt.Errorf("read the API's answer: %w", err)
-	}
-	answer := Answer{Status: response.StatusCode, Header: response.Header, Body: read}
-	if c.see != nil {
-		c.see(method, path, answer)
-	}
-	return answer, nil
-}
-
-// call sends in, if any, and reads the answer into out, if any. An answer that is not a
-// good one is returned as a *Problem.
+// call sends in, if any, and reads the answer into out, if any.
 func (c *Client) call(ctx context.Context, method, path string, in, out any) error {
 	var body []byte
 	if in != nil {
@@ -116,84 +53,14 @@ func (c *Client) call(ctx context.Context, method, path string, in, out any) err
 			return fmt.Errorf("encode request: %w", err)
 		}
 	}
-	answer, err := c.Do(ctx, method, path, body, nil)
-	if err != nil {
+	answer, err := c.Do(ctx, method, path, body)
+	if err != nil || out == nil {
 		return err
 	}
-	if answer.Status > 299 {
-		return answer.Problem()
-	}
-	if out == nil {
-		return nil
-	}
-	if err := json.Unmarshal(answer.Body, out); err != nil {
+	if err := json.Unmarshal(answer, out); err != nil {
 		return fmt.Errorf("decode answer to %s %s: %w", method, path, err)
 	}
 	return nil
-}
-
-// Problem reads the answer as an error.
-func (a Answer) Problem() *Problem {
-	p := &Problem{}
-	if err := json.Unmarshal(a.Body, p); err != nil {
-		p.Detail = string(a.Body)
-	}
-	p.Status = a.Status
-	return p
-}
-
-// IsStatus reports whether err is the API's answer with that status.
-func IsStatus(err error, status int) bool {
-	var p *Problem
-	return errors.As(err, &p) && p.Status == status
-}
-
-// Webhook is a webhook as the API shows it, and as it is registered.
-type Webhook struct {
-	ID                   string            `json:"id,omitempty"`
-	URL                  string            `json:"url,omitempty"`
-	Events               []string          `json:"events,omitempty"`
-	Active               *bool             `json:"active,omitempty"`
-	Secret               string            `json:"secret,omitempty"`
-	Headers              map[string]string `json:"headers,omitempty"`
-	RetryScheduleSeconds []float64         `json:"retryScheduleSeconds,omitzero"`
-	TimeoutSeconds       float64           `json:"timeoutSeconds,omitempty"`
-	MaxInFlight          int               `json:"maxInFlight,omitempty"`
-	RatePerSecond        *float64          `json:"ratePerSecond,omitempty"`
-	DisabledReason       *string           `json:"disabledReason,omitempty"`
-	Delivery             string            `json:"delivery,omitempty"`
-	Ordering             string            `json:"ordering,omitempty"`
-}
-
-// Delivery is a delivery as the API shows it; Attempts only when it was asked for alone.
-type Delivery struct {
-	ID            string
-	WebhookID     string
-	EventID       string
-	EventType     string
-	Status        string
-	AttemptCount  int
-	Sequence      int64
-	NextAttemptAt *time.Time
-	Reason        *string
-	Test          bool
-	Attempts      []Attempt
-}
-
-// Attempt is one attempt of a delivery.
-type Attempt struct {
-	Number       int
-	StartedAt    time.Time
-	DurationMs   int64
-	Status       int
-	Error        string
-	ResponseBody string
-}
-
-// Published is the API's answer for one event.
-type Published struct {
-	ID        string
-	Duplicate bool
 }
 
 // Rejected is a message on the bus that was not a valid event.
@@ -204,8 +71,8 @@ type Rejected struct {
 	Body    string
 }
 
-// Account makes an account. It returns a client for the account with its key, and the key.
-func (c *Client) Account(ctx context.Context, name string) (*Client, string, error) {
+// NewAccount makes an account. NewAccount returns a client for the account with its key, and the key.
+func (c *Client) NewAccount(ctx context.Context, name string) (*Client, string, error) {
 	var made struct {
 		Key string `json:"key"`
 	}
@@ -213,16 +80,9 @@ func (c *Client) Account(ctx context.Context, name string) (*Client, string, err
 	return c.As(made.Key), made.Key, err
 }
 
-// Register registers a webhook.
-func (c *Client) Register(ctx context.Context, w Webhook) (Webhook, error) {
-	var made Webhook
-	err := c.call(ctx, http.MethodPost, "/v1/webhooks", w, &made)
-	return made, err
-}
-
 // Webhook returns a webhook.
-func (c *Client) Webhook(ctx context.Context, id string) (Webhook, error) {
-	var w Webhook
+func (c *Client) Webhook(ctx context.Context, id string) (client.Webhook, error) {
+	var w client.Webhook
 	err := c.call(ctx, http.MethodGet, "/v1/webhooks/"+id, nil, &w)
 	return w, err
 }
@@ -230,19 +90,6 @@ func (c *Client) Webhook(ctx context.Context, id string) (Webhook, error) {
 // SetActive makes a webhook active or inactive.
 func (c *Client) SetActive(ctx context.Context, id string, active bool) error {
 	return c.call(ctx, http.MethodPatch, "/v1/webhooks/"+id, map[string]bool{"active": active}, nil)
-}
-
-// Delete deletes a webhook.
-func (c *Client) Delete(ctx context.Context, id string) error {
-	return c.call(ctx, http.MethodDelete, "/v1/webhooks/"+id, nil, nil)
-}
-
-// Rotate gives a webhook a new secret; the old one signs too for overlap.
-func (c *Client) Rotate(ctx context.Context, id string, overlap time.Duration) (secret string, err error) {
-	var out struct{ Secret string }
-	err = c.call(ctx, http.MethodPost, "/v1/webhooks/"+id+"/rotate-secret",
-		map[string]float64{"overlapSeconds": overlap.Seconds()}, &out)
-	return out.Secret, err
 }
 
 // Test sends a sample event to a webhook.
@@ -268,56 +115,30 @@ func (c *Client) Retry(ctx context.Context, delivery string) error {
 	return c.call(ctx, http.MethodPost, "/v1/deliveries/"+delivery+"/retry", nil, nil)
 }
 
-// Publish publishes a body: one event or an array of them.
-func (c *Client) Publish(ctx context.Context, body []byte) ([]Published, error) {
-	answer, err := c.Do(ctx, http.MethodPost, "/v1/events", body, nil)
-	if err != nil {
-		return nil, err
-	}
-	if answer.Status != http.StatusAccepted {
-		return nil, answer.Problem()
-	}
-	var out struct{ Events []Published }
-	if err := json.Unmarshal(answer.Body, &out); err != nil {
-		return nil, fmt.Errorf("decode answer to a publication: %w", err)
-	}
-	return out.Events, nil
-}
-
-// Delivery returns a delivery with its attempts.
-func (c *Client) Delivery(ctx context.Context, id string) (Delivery, error) {
-	var d Delivery
-	err := c.call(ctx, http.MethodGet, "/v1/deliveries/"+id, nil, &d)
-	return d, err
-}
-
 // Deliveries calls visit with every delivery that the filter selects, newest first.
-func (c *Client) Deliveries(ctx context.Context, filter url.Values, visit func(Delivery)) error {
+func (c *Client) Deliveries(ctx context.Context, filter url.Values, visit func(client.Delivery)) error {
 	query := url.Values{"limit": {"1000"}}
 	maps.Copy(query, filter)
 	for {
-		var page struct {
-			Data       []Delivery
-			NextCursor *string
-		}
-		if err := c.call(ctx, http.MethodGet, "/v1/deliveries?"+query.Encode(), nil, &page); err != nil {
+		page, next, err := c.Client.Deliveries(ctx, query)
+		if err != nil {
 			return err
 		}
-		for _, d := range page.Data {
+		for _, d := range page {
 			visit(d)
 		}
-		if page.NextCursor == nil {
+		if next == "" {
 			return nil
 		}
-		query.Set("cursor", *page.NextCursor)
+		query.Set("cursor", next)
 	}
 }
 
 // DeliveryOf returns the delivery of an event to a webhook; ok is false while there is none.
-func (c *Client) DeliveryOf(ctx context.Context, webhook, event string) (found Delivery, ok bool, err error) {
-	err = c.Deliveries(ctx, url.Values{"webhookId": {webhook}, "eventId": {event}}, func(d Delivery) { found, ok = d, true })
+func (c *Client) DeliveryOf(ctx context.Context, webhook, event string) (found client.Delivery, ok bool, err error) {
+	err = c.Deliveries(ctx, url.Values{"webhookId": {webhook}, "eventId": {event}}, func(d client.Delivery) { found, ok = d, true })
 	if err != nil || !ok {
-		return Delivery{}, false, err
+		return client.Delivery{}, false, err
 	}
 	found, err = c.Delivery(ctx, found.ID)
 	return found, err == nil, err
@@ -346,7 +167,7 @@ func (c *Client) SetCursor(ctx context.Context, webhook, name, cursor string) er
 func (c *Client) Cursor(ctx context.Context, webhook, name string) (string, error) {
 	var kept struct{ Cursor string }
 	err := c.call(ctx, http.MethodGet, "/v1/webhooks/"+webhook+"/cursors/"+name, nil, &kept)
-	if IsStatus(err, http.StatusNotFound) {
+	if client.IsStatus(err, http.StatusNotFound) {
 		return "", nil
 	}
 	return kept.Cursor, err
@@ -355,7 +176,7 @@ func (c *Client) Cursor(ctx context.Context, webhook, name string) (string, erro
 // HasEvent reports whether the API knows an event.
 func (c *Client) HasEvent(ctx context.Context, id string) (bool, error) {
 	err := c.call(ctx, http.MethodGet, "/v1/events/"+id, nil, nil)
-	if IsStatus(err, http.StatusNotFound) {
+	if client.IsStatus(err, http.StatusNotFound) {
 		return false, nil
 	}
 	return err == nil, err

@@ -44,7 +44,7 @@ func (s *Stack) Metrics(ctx context.Context, process string) ([]byte, error) {
 		return nil, fmt.Errorf("ask %s for metrics: %w", process, err)
 	}
 	defer response.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	text, err := io.ReadAll(response.Body)
 	if err != nil {
 		return nil, fmt.Errorf("read metrics of %s: %w", process, err)
 	}

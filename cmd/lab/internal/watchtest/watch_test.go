@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"waybill.dev/cmd/internal/client"
 	"waybill.dev/cmd/lab/internal/sink"
 	"waybill.dev/cmd/lab/internal/stack"
 	"waybill.dev/shared/domain"
@@ -169,11 +170,7 @@ func (s *server) deliver(running *stack.Stack) {
 	}
 	s.Cleanup(receiver.Close)
 	endpoint := receiver.Endpoint("watched")
-	webhook := stack.Webhook{URL: endpoint.URL}
-	for _, eventType := range domain.EventTypes() {
-		webhook.Events = append(webhook.Events, string(eventType))
-	}
-	made, err := api.Register(s.Context(), webhook)
+	made, err := api.Register(s.Context(), client.Webhook{URL: endpoint.URL, Events: domain.EventTypes()})
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -194,8 +193,7 @@ func leftOut(names []string) string {
 
 // explainUpload adds to the error of a missing project the command that makes the project.
 func (a *app) explainUpload(err error, to client.Source) error {
-	problem, ok := errors.AsType[*client.Problem](err)
-	if !ok || problem.Status != http.StatusNotFound {
+	if !client.IsStatus(err, http.StatusNotFound) {
 		return err
 	}
 	return fmt.Errorf("account %s has no project %s\n  Make it: %s projects create %[2]s", terminal.Clean(to.Account), terminal.Clean(to.Project), a.binary)

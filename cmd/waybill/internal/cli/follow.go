@@ -89,7 +89,7 @@ func (f *follower) follow(ctx context.Context, event string) {
 			return
 		case <-tick.C:
 		}
-		list, err := f.client.DeliveriesOf(ctx, event)
+		list, _, err := f.client.Deliveries(ctx, url.Values{"eventId": {event}, "limit": {"1000"}})
 		if err != nil {
 			return // the key may not read deliveries, or the installation is gone
 		}
@@ -110,8 +110,8 @@ func (f *follower) tell(ctx context.Context, d client.Delivery) {
 		d = whole
 	}
 	answer := ""
-	if n := len(d.Log); n > 0 {
-		last := d.Log[n-1]
+	if n := len(d.Attempts); n > 0 {
+		last := d.Attempts[n-1]
 		if answer = last.Error; last.Status > 0 {
 			answer = fmt.Sprintf("answered %d in %s", last.Status, units.Duration(time.Duration(last.DurationMS)*time.Millisecond))
 		}

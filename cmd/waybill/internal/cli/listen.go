@@ -137,8 +137,7 @@ func (a *app) forget(ctx context.Context, c *client.Client, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	err := c.Delete(ctx, id)
-	var problem *client.Problem
-	if errors.As(err, &problem) && problem.Status == http.StatusNotFound {
+	if client.IsStatus(err, http.StatusNotFound) {
 		return nil // somebody else has deleted it
 	}
 	if err != nil {

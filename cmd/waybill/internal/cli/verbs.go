@@ -244,8 +244,7 @@ func (a *app) perform(ctx context.Context, act *action) error {
 // answer sends the request. What is not found is looked for by the beginning of its id.
 func (act *action) answer(ctx context.Context, c *client.Client, request *verb.Request) ([]byte, error) {
 	answer, err := act.send(ctx, c, request)
-	problem, refused := errors.AsType[*client.Problem](err)
-	if !refused || problem.Status != http.StatusNotFound {
+	if !client.IsStatus(err, http.StatusNotFound) {
 		return answer, err
 	}
 	before := request.Path

@@ -129,14 +129,14 @@ func (d *demo) confirm(ctx context.Context) error {
 	for {
 		delivered, third := 0, false
 		for _, hook := range d.hooks {
-			list, err := d.client.Deliveries(ctx, hook.ID)
+			list, _, err := d.client.Deliveries(ctx, url.Values{"webhookId": {hook.ID}})
 			if err != nil {
 				return fmt.Errorf("read delivery log: %w", err)
 			}
 			for _, one := range list {
 				if one.Status == domain.StatusDelivered {
 					delivered++
-					third = third || one.Attempts >= 3
+					third = third || one.AttemptCount >= 3
 				}
 			}
 		}
