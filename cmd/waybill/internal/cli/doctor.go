@@ -13,14 +13,15 @@ import (
 	"waybill.dev/cmd/internal/terminal"
 	"waybill.dev/cmd/waybill/internal/doctor"
 	"waybill.dev/cmd/waybill/internal/finding"
+	"waybill.dev/shared/judge"
 )
 
 // report is what checks found, as JSON.
 type report struct {
-	Faults   int               `json:"faults"`
-	Warnings int               `json:"warnings"`
-	Findings []finding.Finding `json:"findings"`
-	Settings []setting         `json:"settings,omitempty"`
+	Faults   int             `json:"faults"`
+	Warnings int             `json:"warnings"`
+	Findings []judge.Finding `json:"findings"`
+	Settings []setting       `json:"settings,omitempty"`
 }
 
 type setting struct {
@@ -88,8 +89,8 @@ func roleOf(name string) (settings.Role, bool) {
 }
 
 // report prints what was found. It fails if there is a fault.
-func (a *app) report(form output, found []finding.Finding, given []settings.Given, verbose bool) error {
-	out := report{Faults: finding.Count(found, finding.Fault), Warnings: finding.Count(found, finding.Warning), Findings: found}
+func (a *app) report(form output, found []judge.Finding, given []settings.Given, verbose bool) error {
+	out := report{Faults: finding.Count(found, judge.Fault), Warnings: finding.Count(found, judge.Warning), Findings: found}
 	for _, g := range given {
 		out.Settings = append(out.Settings, setting{g.Name, g.Value, boot.Origin(g.Source)})
 	}

@@ -14,6 +14,7 @@ import (
 	"waybill.dev/cmd/internal/terminal"
 	"waybill.dev/cmd/waybill/internal/finding"
 	"waybill.dev/shared/bus"
+	"waybill.dev/shared/judge"
 	"waybill.dev/shared/units"
 )
 
@@ -21,7 +22,7 @@ import (
 const oldestServer = "2.12"
 
 // answering returns the bus, or what stands for a check of it when it does not answer.
-func (s *site) answering(ctx context.Context) (*bus.Bus, []finding.Finding) {
+func (s *site) answering(ctx context.Context) (*bus.Bus, []judge.Finding) {
 	b, err := s.ready(ctx)
 	if errors.Is(err, errNoBus) {
 		return nil, one(finding.None(err.Error()))
@@ -32,7 +33,7 @@ func (s *site) answering(ctx context.Context) (*bus.Bus, []finding.Finding) {
 	return b, nil
 }
 
-func (s *site) checkBus(ctx context.Context) []finding.Finding {
+func (s *site) checkBus(ctx context.Context) []judge.Finding {
 	trying, cancel := context.WithTimeout(ctx, s.Limit*3/4)
 	defer cancel()
 	b, err := s.ready(trying)
@@ -40,26 +41,26 @@ func (s *site) checkBus(ctx context.Context) []finding.Finding {
 		return one(finding.None(err.Error()))
 	}
 	if err != nil {
-		return one(finding.Bad("does not answer: "+reason(err), "Events are accepted over REST and wait in the database. Nothing is delivered.", "start nats-server, or correct "+settings.NATSURL+" (address, user, password)"))
+		return one(judge.Bad("does not answer: "+reason(err), "Events are accepted over REST and wait in the database. Nothing is delivered.", "start nats-server, or correct "+settings.NATSURL+" (address, user, password)"))
 	}
 	info, err := b.ServerInfo(ctx)
 	if err != nil {
-		return one(finding.Bad("does not answer: "+reason(err), "Nothing is delivered.", "look at the log of nats-server"))
+		return one(judge.Bad("does not answer: "+reason(err), "Nothing is delivered.", "look at the log of nats-server"))
 	}
 	text := fmt.Sprintf("nats-server %s answers in %s", info.Version, units.Duration(info.Trip))
 	if info.Cluster != "" {
 		text += fmt.Sprintf(", cluster %s, %d servers known", info.Cluster, len(info.Known))
 	}
-	found := one(finding.Good(text, "The bus can be reached."))
+	found := one(judge.Good(text, "The bus can be reached."))
 	// A pre-release of that version has it, too.
 	if v := semver.MajorMinor("v" + info.Version); v != "" && semver.Compare(v, "v"+oldestServer) < 0 {
-		found = append(found, finding.Bad("nats-server "+info.Version+" is too old", "Retries need message schedules, which it does not have.", "install nats-server "+oldestServer+" or later"))
+		found = append(found, judge.Bad("nats-server "+info.Version+" is too old", "Retries need message schedules, which it does not have.", "install nats-server "+oldestServer+" or later"))
 	}
 	if s.Settings.BusReplicas > 1 && len(info.Known) < s.Settings.BusReplicas {
-		found = append(found, finding.Warn(fmt.Sprintf("%d servers are known, and %s is %d", len(info.Known), settings.BusReplicas, s.Settings.BusReplicas), "With fewer servers the streams can't have so many copies.", "start the other servers, and name all of them in "+settings.NATSURL))
+		found = append(found, judge.Warn(fmt.Sprintf("%d servers are known, and %s is %d", len(info.Known), settings.BusReplicas, s.Settings.BusReplicas), "With fewer servers the streams can't have so many copies.", "start the other servers, and name all of them in "+settings.NATSURL))
 	}
 	if !info.TLS && remote(info.Known) {
-		found = append(found, finding.Warn("the connection is not encrypted", "Who can listen on the network sees events and the password.", "use tls:// in "+settings.NATSURL+", or a private network"))
+		found = append(found, judge.Warn("the connection is not encrypted", "Who can listen on the network sees events and the password.", "use tls:// in "+settings.NATSURL+", or a private network"))
 	}
 	return found
 }
@@ -76,31 +77,31 @@ func remote(addresses []string) bool {
 	return false
 }
 
-func (s *site) checkRights(ctx context.Context) []finding.Finding {
+func (s *site) checkRights(ctx context.Context) []judge.Finding {
 	b, none := s.answering(ctx)
 	if b == nil {
 		return none
 	}
 	rights, err := b.Rights(ctx)
 	if err != nil {
-		return one(finding.Bad("can't be found out: "+reason(err), "The user may be wrong.", "correct "+settings.NATSURL))
+		return one(judge.Bad("can't be found out: "+reason(err), "The user may be wrong.", "correct "+settings.NATSURL))
 	}
 	if len(rights.Missing) > 0 {
-		return one(finding.Bad("may not listen to "+strings.Join(rights.Missing, ", "), "News between the processes are lost, or publishers are not served.", "give the user these rights, as in deploy/nats/nats.conf, and use the user of this process"))
+		return one(judge.Bad("may not listen to "+strings.Join(rights.Missing, ", "), "News between the processes are lost, or publishers are not served.", "give the user these rights, as in deploy/nats/nats.conf, and use the user of this process"))
 	}
 	if len(rights.Unpublished) > 0 {
-		return one(finding.Bad("may not publish to "+strings.Join(rights.Unpublished, ", "), "What this process hands on is refused by the bus.", "give the user these rights, as in deploy/nats/nats.conf, and use the user of this process"))
+		return one(judge.Bad("may not publish to "+strings.Join(rights.Unpublished, ", "), "What this process hands on is refused by the bus.", "give the user these rights, as in deploy/nats/nats.conf, and use the user of this process"))
 	}
 	if rights.Told && rights.Everything && !s.held {
-		return one(finding.Warn("the user may do everything", "Whoever reaches this port can publish for any account.", "use the users of deploy/nats/nats.conf"))
+		return one(judge.Warn("the user may do everything", "Whoever reaches this port can publish for any account.", "use the users of deploy/nats/nats.conf"))
 	}
 	if rights.Told && rights.Everything {
-		return one(finding.Good("the bus of `waybill dev` has no users", "Keep its port on loopback: whoever reaches it can publish for any account."))
+		return one(judge.Good("the bus of `waybill dev` has no users", "Keep its port on loopback: whoever reaches it can publish for any account."))
 	}
-	return one(finding.Good("it may listen to all that it needs, and publish to its streams", "What it may tell other processes is not tried, because that would reach them."))
+	return one(judge.Good("it may listen to all that it needs, and publish to its streams", "What it may tell other processes is not tried, because that would reach them."))
 }
 
-func (s *site) checkStreams(ctx context.Context) []finding.Finding {
+func (s *site) checkStreams(ctx context.Context) []judge.Finding {
 	if s.Settings.Role == settings.Gateway {
 		return one(finding.None("a gateway uses no streams"))
 	}
@@ -110,9 +111,9 @@ func (s *site) checkStreams(ctx context.Context) []finding.Finding {
 	}
 	looks, err := b.InspectStreams(ctx)
 	if err != nil {
-		return one(finding.Bad("can't be read: "+reason(err), "JetStream does not answer, or the user may not ask.", "look at the log of nats-server; is jetstream enabled?"))
+		return one(judge.Bad("can't be read: "+reason(err), "JetStream does not answer, or the user may not ask.", "look at the log of nats-server; is jetstream enabled?"))
 	}
-	var found []finding.Finding
+	var found []judge.Finding
 	missing := 0
 	for _, look := range looks {
 		if look.Missing {
@@ -123,7 +124,7 @@ func (s *site) checkStreams(ctx context.Context) []finding.Finding {
 		found = append(found, f)
 	}
 	if missing == len(looks) {
-		return one(finding.Warn("there are none", "No API or dispatcher has run on this bus yet; the first one makes them.", "start an API and a dispatcher"))
+		return one(judge.Warn("there are none", "No API or dispatcher has run on this bus yet; the first one makes them.", "start an API and a dispatcher"))
 	}
 	return found
 }
@@ -132,12 +133,12 @@ func (s *site) checkStreams(ctx context.Context) []finding.Finding {
 // on, dispatchers drop events that are done.
 const full, almostFull = 0.95, 0.8
 
-func stream(look bus.StreamLook) finding.Finding {
+func stream(look bus.StreamLook) judge.Finding {
 	if look.Missing {
 		if look.LeastBytes > 0 {
-			return finding.Bad("is missing, and needs "+terminal.Size(look.LeastBytes), "While EVENTS or REJECTED is missing, nothing is delivered. Events from REST wait in the database.", "see the log of an API or a dispatcher: for want of room, make some on the disk of nats-server, or raise its max_file_store")
+			return judge.Bad("is missing, and needs "+terminal.Size(look.LeastBytes), "While EVENTS or REJECTED is missing, nothing is delivered. Events from REST wait in the database.", "see the log of an API or a dispatcher: for want of room, make some on the disk of nats-server, or raise its max_file_store")
 		}
-		return finding.Bad("is missing", "What it is for does not work.", "restart a dispatcher, which makes it; see the log of nats-server if it does not")
+		return judge.Bad("is missing", "What it is for does not work.", "restart a dispatcher, which makes it; see the log of nats-server if it does not")
 	}
 	text := fmt.Sprintf("%d stored, %s", look.Messages, terminal.Size(int64(look.Bytes)))
 	share := 0.0
@@ -150,20 +151,20 @@ func stream(look bus.StreamLook) finding.Finding {
 	}
 	switch {
 	case look.NoLeader:
-		return finding.Bad(text+": it has no leader", "Most of its servers are away; nothing can be stored.", "start the other servers of the cluster")
+		return judge.Bad(text+": it has no leader", "Most of its servers are away; nothing can be stored.", "start the other servers of the cluster")
 	case len(look.Behind) > 0:
-		return finding.Warn(text+"; behind: "+strings.Join(look.Behind, ", "), "With one more server away, it may stop.", "look at these servers")
+		return judge.Warn(text+"; behind: "+strings.Join(look.Behind, ", "), "With one more server away, it may stop.", "look at these servers")
 	case len(look.Differs) > 0:
-		return finding.Warn(text+"; "+strings.Join(look.Differs, "; "), "It has other settings than these; the next API or dispatcher that starts changes them.", "give all processes the same settings, and restart one")
+		return judge.Warn(text+"; "+strings.Join(look.Differs, "; "), "It has other settings than these; the next API or dispatcher that starts changes them.", "give all processes the same settings, and restart one")
 	case look.Name == bus.StreamEvents && share > full:
-		return finding.Bad(text, "It refuses new events: those from REST wait in the database, publishers on NATS get an error.", "see why events wait (what waits, below), or raise "+settings.BusMaxBytes)
+		return judge.Bad(text, "It refuses new events: those from REST wait in the database, publishers on NATS get an error.", "see why events wait (what waits, below), or raise "+settings.BusMaxBytes)
 	case look.Name == bus.StreamEvents && share > almostFull:
-		return finding.Warn(text, "Events that wait are filling it.", "see why events wait (what waits, below)")
+		return judge.Warn(text, "Events that wait are filling it.", "see why events wait (what waits, below)")
 	}
-	return finding.Good(text, "It is there, as it is needed.")
+	return judge.Good(text, "It is there, as it is needed.")
 }
 
-func (s *site) checkConsumers(ctx context.Context) []finding.Finding {
+func (s *site) checkConsumers(ctx context.Context) []judge.Finding {
 	if s.Settings.Role == settings.Gateway {
 		return one(finding.None("a gateway consumes no streams"))
 	}
@@ -173,9 +174,9 @@ func (s *site) checkConsumers(ctx context.Context) []finding.Finding {
 	}
 	looks, err := b.InspectConsumers(ctx)
 	if err != nil {
-		return one(finding.Bad("can't be read: "+reason(err), "It is not known what waits.", "look at the log of nats-server"))
+		return one(judge.Bad("can't be read: "+reason(err), "It is not known what waits.", "look at the log of nats-server"))
 	}
-	var found []finding.Finding
+	var found []judge.Finding
 	for _, look := range looks {
 		f := consumer(look, time.Now())
 		f.Name = map[string]string{bus.StreamEvents: "events", bus.StreamRecords: "outcomes", bus.StreamRetries: "due retries"}[look.Stream]
@@ -187,16 +188,16 @@ func (s *site) checkConsumers(ctx context.Context) []finding.Finding {
 // From these ages on of the oldest message that is not acknowledged, somebody should look.
 const oldWaiting, tooOldWaiting = 30 * time.Second, 5 * time.Minute
 
-func consumer(look bus.ConsumerLook, now time.Time) finding.Finding {
+func consumer(look bus.ConsumerLook, now time.Time) judge.Finding {
 	if look.Missing {
-		return finding.Warn("consumer "+look.Name+" of "+look.Stream+" is missing", "Nobody takes these messages until it is there.", "restart a dispatcher; see the log of nats-server for: corrupt state file")
+		return judge.Warn("consumer "+look.Name+" of "+look.Stream+" is missing", "Nobody takes these messages until it is there.", "restart a dispatcher; see the log of nats-server for: corrupt state file")
 	}
 	if look.Pending == 0 && look.Unacked == 0 {
-		return finding.Good("none wait", "The dispatchers are up to date.")
+		return judge.Good("none wait", "The dispatchers are up to date.")
 	}
 	text := fmt.Sprintf("%d wait, %d are in hand", look.Pending, look.Unacked)
 	if look.Oldest.IsZero() {
-		return finding.Good(text, "The dispatchers work on them.")
+		return judge.Good(text, "The dispatchers work on them.")
 	}
 	age := now.Sub(look.Oldest)
 	text += ", the oldest for " + units.Duration(age)
@@ -206,9 +207,9 @@ func consumer(look bus.ConsumerLook, now time.Time) finding.Finding {
 	}
 	switch {
 	case age > tooOldWaiting:
-		return finding.Bad(text, "The dispatchers are far behind, or none works.", do)
+		return judge.Bad(text, "The dispatchers are far behind, or none works.", do)
 	case age > oldWaiting:
-		return finding.Warn(text, "The dispatchers are behind.", do)
+		return judge.Warn(text, "The dispatchers are behind.", do)
 	}
-	return finding.Good(text, "The dispatchers work on them.")
+	return judge.Good(text, "The dispatchers work on them.")
 }

@@ -10,6 +10,7 @@ import (
 	"waybill.dev/cmd/internal/settings"
 	"waybill.dev/cmd/internal/terminal"
 	"waybill.dev/cmd/waybill/internal/finding"
+	"waybill.dev/shared/judge"
 	"waybill.dev/shared/seal"
 	"waybill.dev/shared/store"
 	"waybill.dev/shared/store/accounts"
@@ -27,7 +28,7 @@ const (
 )
 
 // open returns the database, or what stands for every check of it when it can't be opened.
-func (s *site) open() (*store.Store, []finding.Finding) {
+func (s *site) open() (*store.Store, []judge.Finding) {
 	db, err := s.store()
 	if err != nil {
 		return nil, one(finding.None("the database can't be opened, see above"))
@@ -35,18 +36,18 @@ func (s *site) open() (*store.Store, []finding.Finding) {
 	return db, nil
 }
 
-func (s *site) checkDatabase(ctx context.Context) []finding.Finding {
+func (s *site) checkDatabase(ctx context.Context) []judge.Finding {
 	db, err := s.store()
 	if errors.Is(err, errNoInstallation) {
-		return one(finding.Bad("there is no database "+strings.TrimPrefix(s.databaseURL(), "sqlite:"), "Nothing was ever started here, or the file is gone.", "name the data directory with --data, or restore a backup: waybill restore FILE"))
+		return one(judge.Bad("there is no database "+strings.TrimPrefix(s.databaseURL(), "sqlite:"), "Nothing was ever started here, or the file is gone.", "name the data directory with --data, or restore a backup: waybill restore FILE"))
 	}
 	const change = "start the database, or correct " + settings.DatabaseURL
 	if err != nil {
-		return one(finding.Bad("can't be opened: "+err.Error(), "The API answers 503, and nothing new is accepted.", change))
+		return one(judge.Bad("can't be opened: "+err.Error(), "The API answers 503, and nothing new is accepted.", change))
 	}
 	began := time.Now()
 	if err := db.Ping(ctx); err != nil {
-		return one(finding.Bad("does not answer: "+err.Error(), "The API answers 503. What was accepted is delivered while the bus is there.", change))
+		return one(judge.Bad("does not answer: "+err.Error(), "The API answers 503. What was accepted is delivered while the bus is there.", change))
 	}
 	trip := time.Since(began)
 	for range pings { // the first had to connect
@@ -57,7 +58,7 @@ func (s *site) checkDatabase(ctx context.Context) []finding.Finding {
 	}
 	server, err := db.Server(ctx)
 	if err != nil {
-		return one(finding.Bad("does not answer: "+err.Error(), "The API answers 503.", change))
+		return one(judge.Bad("does not answer: "+err.Error(), "The API answers 503.", change))
 	}
 	kind := "Postgres"
 	if db.SQLite() {
@@ -67,12 +68,12 @@ func (s *site) checkDatabase(ctx context.Context) []finding.Finding {
 	if size, err := db.Size(ctx); err == nil {
 		text += ", " + terminal.Size(size)
 	}
-	found := one(finding.Good(text, "The database can be reached."))
+	found := one(judge.Good(text, "The database can be reached."))
 	if trip > slowTrip {
-		found = one(finding.Warn(text, "Each commit takes at least this long, so publishing is slow.", "look at the network between, and at the database's load"))
+		found = one(judge.Warn(text, "Each commit takes at least this long, so publishing is slow.", "look at the network between, and at the database's load"))
 	}
 	if server.Replica {
-		found = append(found, finding.Bad("it takes no writes: it is a replica, or is recovering", "Nothing can be accepted.", "promote it, or point "+settings.DatabaseURL+" to the primary"))
+		found = append(found, judge.Bad("it takes no writes: it is a replica, or is recovering", "Nothing can be accepted.", "promote it, or point "+settings.DatabaseURL+" to the primary"))
 	}
 	if !server.Now.IsZero() {
 		found = append(found, clock("the database's clock", time.Since(server.Now)))
@@ -81,19 +82,19 @@ func (s *site) checkDatabase(ctx context.Context) []finding.Finding {
 }
 
 // clock judges by how much another clock is behind this one.
-func clock(whose string, behind time.Duration) finding.Finding {
+func clock(whose string, behind time.Duration) judge.Finding {
 	text := fmt.Sprintf("%s is %s %s this machine's", whose, units.Duration(behind.Abs()), map[bool]string{true: "behind", false: "ahead of"}[behind > 0])
 	const do = "synchronise the clocks of all machines: timedatectl status"
 	switch {
 	case behind.Abs() > farSkewed:
-		return finding.Bad(text, "Receivers refuse callbacks whose time is five minutes off, and retries come at the wrong time.", do)
+		return judge.Bad(text, "Receivers refuse callbacks whose time is five minutes off, and retries come at the wrong time.", do)
 	case behind.Abs() > skewed:
-		return finding.Warn(text, "Times in the log and of retries are off by so much.", do)
+		return judge.Warn(text, "Times in the log and of retries are off by so much.", do)
 	}
-	return finding.Good(whose+" agrees with this machine's", "Signatures and retries carry the right time.")
+	return judge.Good(whose+" agrees with this machine's", "Signatures and retries carry the right time.")
 }
 
-func (s *site) checkMigrations(ctx context.Context) []finding.Finding {
+func (s *site) checkMigrations(ctx context.Context) []judge.Finding {
 	db, none := s.open()
 	if db == nil {
 		return none
@@ -101,18 +102,18 @@ func (s *site) checkMigrations(ctx context.Context) []finding.Finding {
 	schema, err := db.Schema(ctx)
 	switch {
 	case err != nil:
-		return one(finding.Bad("can't be read: "+err.Error(), "It is not known whether the services would start.", "waybill migrate status"))
+		return one(judge.Bad("can't be read: "+err.Error(), "It is not known whether the services would start.", "waybill migrate status"))
 	case schema.Newer():
-		return one(finding.Bad(fmt.Sprintf("the database has migration %d, and this program knows %d", schema.Applied, schema.Newest), "A later version has migrated it. Migrations only go forward.", "run the later version, or restore the backup from before the upgrade"))
+		return one(judge.Bad(fmt.Sprintf("the database has migration %d, and this program knows %d", schema.Applied, schema.Newest), "A later version has migrated it. Migrations only go forward.", "run the later version, or restore the backup from before the upgrade"))
 	case len(schema.Pending) > 0 && s.Settings.Role == settings.Dev:
-		return one(finding.Warn(fmt.Sprintf("%d are pending", len(schema.Pending)), "`waybill dev` applies them at its next start.", "back up, then start it: waybill backup"))
+		return one(judge.Warn(fmt.Sprintf("%d are pending", len(schema.Pending)), "`waybill dev` applies them at its next start.", "back up, then start it: waybill backup"))
 	case len(schema.Pending) > 0:
-		return one(finding.Bad(fmt.Sprintf("%d are pending: %s", len(schema.Pending), strings.Join(schema.Pending, ", ")), "No service of this version starts.", "waybill migrate up"))
+		return one(judge.Bad(fmt.Sprintf("%d are pending: %s", len(schema.Pending), strings.Join(schema.Pending, ", ")), "No service of this version starts.", "waybill migrate up"))
 	}
-	return one(finding.Good(fmt.Sprintf("all %d are applied", schema.Newest), "The database has the tables that this version works with."))
+	return one(judge.Good(fmt.Sprintf("all %d are applied", schema.Newest), "The database has the tables that this version works with."))
 }
 
-func (s *site) checkConnections(ctx context.Context) []finding.Finding {
+func (s *site) checkConnections(ctx context.Context) []judge.Finding {
 	db, none := s.open()
 	if db == nil {
 		return none
@@ -126,12 +127,12 @@ func (s *site) checkConnections(ctx context.Context) []finding.Finding {
 	}
 	text := fmt.Sprintf("%d of %d are used", server.Connections, server.MaxConnections)
 	if server.Connections*10 >= server.MaxConnections*8 {
-		return one(finding.Warn(text, "Without a free one, a process can't work. An API and a dispatcher take up to 16 each.", "raise Postgres' max_connections"))
+		return one(judge.Warn(text, "Without a free one, a process can't work. An API and a dispatcher take up to 16 each.", "raise Postgres' max_connections"))
 	}
-	return one(finding.Good(text, "There is room for more processes."))
+	return one(judge.Good(text, "There is room for more processes."))
 }
 
-func (s *site) checkPartitions(ctx context.Context) []finding.Finding {
+func (s *site) checkPartitions(ctx context.Context) []judge.Finding {
 	db, none := s.open()
 	if db == nil {
 		return none
@@ -141,19 +142,19 @@ func (s *site) checkPartitions(ctx context.Context) []finding.Finding {
 	}
 	missing, err := db.MissingDays(ctx, time.Now())
 	if err != nil {
-		return one(finding.Bad("can't be read: "+err.Error(), "It is not known whether there is room for tomorrow's events.", "waybill migrate status"))
+		return one(judge.Bad("can't be read: "+err.Error(), "It is not known whether there is room for tomorrow's events.", "waybill migrate status"))
 	}
 	if len(missing) > 0 {
 		var days []string
 		for _, day := range missing {
 			days = append(days, day.Format(time.DateOnly))
 		}
-		return one(finding.Warn("missing: "+strings.Join(days, ", "), "The relay makes those of the next days each hour; without an API that runs, none are made.", "start an API, or run: waybill migrate up"))
+		return one(judge.Warn("missing: "+strings.Join(days, ", "), "The relay makes those of the next days each hour; without an API that runs, none are made.", "start an API, or run: waybill migrate up"))
 	}
-	return one(finding.Good(fmt.Sprintf("there up to %d days ahead", store.DaysAhead), "What comes in the next days has its place."))
+	return one(judge.Good(fmt.Sprintf("there up to %d days ahead", store.DaysAhead), "What comes in the next days has its place."))
 }
 
-func (s *site) checkArchive(ctx context.Context) []finding.Finding {
+func (s *site) checkArchive(ctx context.Context) []judge.Finding {
 	db, none := s.open()
 	if db == nil {
 		return none
@@ -166,11 +167,11 @@ func (s *site) checkArchive(ctx context.Context) []finding.Finding {
 	case err != nil:
 		return one(finding.None("the database does not answer, see above"))
 	case !server.ArchiveFailed.IsZero():
-		return one(finding.Bad("archive_command fails since "+server.ArchiveFailed.Format(time.RFC3339), "There is no point-in-time recovery from then on, and the log fills the database's disk.", "look at the log of Postgres, and correct archive_command"))
+		return one(judge.Bad("archive_command fails since "+server.ArchiveFailed.Format(time.RFC3339), "There is no point-in-time recovery from then on, and the log fills the database's disk.", "look at the log of Postgres, and correct archive_command"))
 	case !server.Archiving:
-		return one(finding.Warn("archive_mode is off", "A backup brings back what was accepted until it was made, and nothing later.", "set archive_mode and archive_command, see docs/backup.md"))
+		return one(judge.Warn("archive_mode is off", "A backup brings back what was accepted until it was made, and nothing later.", "set archive_mode and archive_command, see docs/backup.md"))
 	}
-	return one(finding.Good("Postgres archives its log", "The database can be brought back to any point in time."))
+	return one(judge.Good("Postgres archives its log", "The database can be brought back to any point in time."))
 }
 
 // How many webhooks are read to see whether the encryption key fits.
@@ -180,13 +181,13 @@ const (
 )
 
 // checkSecrets opens some secrets with the encryption key.
-func (s *site) checkSecrets(ctx context.Context) []finding.Finding {
+func (s *site) checkSecrets(ctx context.Context) []judge.Finding {
 	db, none := s.open()
 	if db == nil {
 		return none
 	}
 	if _, err := seal.Parse(s.encryptionKey().Reveal()); err != nil {
-		return one(finding.Bad("there is no encryption key", "No secret in the database can be read: no callback can be signed.", "set "+settings.EncryptionKey+" to the key of this database"))
+		return one(judge.Bad("there is no encryption key", "No secret in the database can be read: no callback can be signed.", "set "+settings.EncryptionKey+" to the key of this database"))
 	}
 	names, _, err := accounts.New(db).ListAccounts(ctx, store.Page{Limit: sampledAccounts})
 	if err != nil {
@@ -207,14 +208,14 @@ func (s *site) checkSecrets(ctx context.Context) []finding.Finding {
 	}
 	switch {
 	case unreadable > 0:
-		return one(finding.Bad(fmt.Sprintf("of %d webhooks that were looked at, %d can't be read with the encryption key", looked, unreadable), "Their deliveries are held.", "add the key of that time to "+settings.EncryptionKey+", behind the others, and restart"))
+		return one(judge.Bad(fmt.Sprintf("of %d webhooks that were looked at, %d can't be read with the encryption key", looked, unreadable), "Their deliveries are held.", "add the key of that time to "+settings.EncryptionKey+", behind the others, and restart"))
 	case looked == 0:
 		return one(finding.None("there is no webhook to try the encryption key with"))
 	}
-	return one(finding.Good(fmt.Sprintf("the encryption key opens them (webhooks looked at: %d)", looked), "Callbacks can be signed."))
+	return one(judge.Good(fmt.Sprintf("the encryption key opens them (webhooks looked at: %d)", looked), "Callbacks can be signed."))
 }
 
-func (s *site) checkUnsettled(ctx context.Context) []finding.Finding {
+func (s *site) checkUnsettled(ctx context.Context) []judge.Finding {
 	db, none := s.open()
 	if db == nil {
 		return none
@@ -229,13 +230,13 @@ func (s *site) checkUnsettled(ctx context.Context) []finding.Finding {
 // longUnsettled is how old the oldest accepted event may be whose outcomes are not all in the log.
 const longUnsettled = 5 * time.Minute
 
-func settled(at time.Time, some bool, now time.Time) finding.Finding {
+func settled(at time.Time, some bool, now time.Time) judge.Finding {
 	if !some || now.Sub(at) < 10*time.Second {
-		return finding.Good("every accepted event is settled, or about to be", "The outcomes of what was accepted are in the delivery log.")
+		return judge.Good("every accepted event is settled, or about to be", "The outcomes of what was accepted are in the delivery log.")
 	}
 	text := "the oldest accepted event that is not settled is " + units.Duration(now.Sub(at)) + " old"
 	if now.Sub(at) > longUnsettled {
-		return finding.Bad(text, "Events were accepted and are not sent, or their outcomes are not written.", "look at the dispatchers and at the bus, see docs/troubleshooting.md")
+		return judge.Bad(text, "Events were accepted and are not sent, or their outcomes are not written.", "look at the dispatchers and at the bus, see docs/troubleshooting.md")
 	}
-	return finding.Warn(text, "It is safe in the database; the dispatchers are behind, or the bus is.", "look again in a minute")
+	return judge.Warn(text, "It is safe in the database; the dispatchers are behind, or the bus is.", "look again in a minute")
 }

@@ -13,6 +13,7 @@ import (
 	"waybill.dev/cmd/internal/settings"
 	"waybill.dev/cmd/internal/terminal"
 	"waybill.dev/cmd/waybill/internal/finding"
+	"waybill.dev/shared/judge"
 	"waybill.dev/shared/units"
 )
 
@@ -41,8 +42,8 @@ func (s *site) folders() []string {
 
 const elsewhere = "this installation keeps no data on this machine; look at the disks of Postgres and nats-server"
 
-func (s *site) checkSpace(context.Context) []finding.Finding {
-	var found []finding.Finding
+func (s *site) checkSpace(context.Context) []judge.Finding {
+	var found []judge.Finding
 	for _, dir := range s.folders() {
 		free, total, ok := datadir.Space(dir)
 		if !ok {
@@ -57,16 +58,16 @@ func (s *site) checkSpace(context.Context) []finding.Finding {
 	return found
 }
 
-func space(dir string, free, total int64) finding.Finding {
+func space(dir string, free, total int64) judge.Finding {
 	text := fmt.Sprintf("%s of %s are free for %s", terminal.Size(free), terminal.Size(total), dir)
 	const do = "free some, or shorten " + settings.Retention + " and " + settings.BusMaxBytes
 	switch {
 	case free < tooLittleSpace:
-		return finding.Bad(text, "On a full disk nothing can be accepted.", do)
+		return judge.Bad(text, "On a full disk nothing can be accepted.", do)
 	case free < littleSpace || float64(free) < littleShare*float64(total):
-		return finding.Warn(text, "The disk is almost full.", do)
+		return judge.Warn(text, "The disk is almost full.", do)
 	}
-	return finding.Good(text, "There is room.")
+	return judge.Good(text, "There is room.")
 }
 
 // How the disk is measured: a few small writes, each forced to it, as each commit is.
@@ -75,7 +76,7 @@ const (
 	slowSync, badSync = 20 * time.Millisecond, 250 * time.Millisecond
 )
 
-func (s *site) checkSpeed(ctx context.Context) []finding.Finding {
+func (s *site) checkSpeed(ctx context.Context) []judge.Finding {
 	path, ok := s.sqliteFile()
 	if !ok {
 		return one(finding.None("Postgres has its own disk; see the answer time of the database"))
@@ -86,16 +87,16 @@ func (s *site) checkSpeed(ctx context.Context) []finding.Finding {
 	}
 	took, err := measure(ctx, dir)
 	if err != nil {
-		return one(finding.Bad("can't write to "+dir+": "+reason(err), "Nothing can be accepted there, unless this user alone may not write.", "run this as the user of Waybill, or correct the rights of the folder"))
+		return one(judge.Bad("can't write to "+dir+": "+reason(err), "Nothing can be accepted there, unless this user alone may not write.", "run this as the user of Waybill, or correct the rights of the folder"))
 	}
 	text := fmt.Sprintf("a synced write takes %s, the slowest of %d took %s", units.Duration(took[measured/2]), measured, units.Duration(took[measured-1]))
 	switch {
 	case took[measured/2] > badSync:
-		return one(finding.Bad(text, "Each commit waits for the disk, so publishing is very slow.", "look at what else writes to this disk, and at its health"))
+		return one(judge.Bad(text, "Each commit waits for the disk, so publishing is very slow.", "look at what else writes to this disk, and at its health"))
 	case took[measured/2] > slowSync:
-		return one(finding.Warn(text, "Each commit waits for the disk, so publishing is slow.", "use a disk that syncs faster, or look at what else writes to it"))
+		return one(judge.Warn(text, "Each commit waits for the disk, so publishing is slow.", "use a disk that syncs faster, or look at what else writes to it"))
 	}
-	return one(finding.Good(text, "Commits are quick."))
+	return one(judge.Good(text, "Commits are quick."))
 }
 
 // measure writes to a file of its own, which it removes, and returns the durations, the shortest first.

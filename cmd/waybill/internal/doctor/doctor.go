@@ -19,6 +19,7 @@ import (
 	"waybill.dev/cmd/waybill/internal/finding"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/judge"
 	"waybill.dev/shared/seal"
 	"waybill.dev/shared/store"
 )
@@ -64,7 +65,7 @@ type site struct {
 const closeLimit = time.Second
 
 // Diagnose runs all checks.
-func Diagnose(ctx context.Context, o Options) []finding.Finding {
+func Diagnose(ctx context.Context, o Options) []judge.Finding {
 	s := &site{Options: o}
 	if o.Settings.Role == settings.Dev {
 		s.held, _ = datadir.Held(o.Settings.DataDir)
@@ -133,8 +134,8 @@ func (c *closers) close() {
 }
 
 func checks() []finding.Check[*site] {
-	check := func(group, name string, run func(*site, context.Context) []finding.Finding) finding.Check[*site] {
-		return finding.Check[*site]{Group: group, Name: name, Run: func(ctx context.Context, s *site) []finding.Finding { return run(s, ctx) }}
+	check := func(group, name string, run func(*site, context.Context) []judge.Finding) finding.Check[*site] {
+		return finding.Check[*site]{Group: group, Name: name, Run: func(ctx context.Context, s *site) []judge.Finding { return run(s, ctx) }}
 	}
 	return []finding.Check[*site]{
 		check(groupSettings, "settings", (*site).checkSettings),
@@ -166,7 +167,7 @@ func checks() []finding.Check[*site] {
 }
 
 // one is the answer of a check that finds one thing.
-func one(f finding.Finding) []finding.Finding { return []finding.Finding{f} }
+func one(f judge.Finding) []judge.Finding { return []judge.Finding{f} }
 
 // databaseURL is that of the settings, otherwise the one of the data directory.
 func (s *site) databaseURL() string {

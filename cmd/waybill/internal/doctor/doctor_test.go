@@ -15,6 +15,7 @@ import (
 	"waybill.dev/cmd/waybill/internal/finding"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/bus/bustest"
+	"waybill.dev/shared/judge"
 	"waybill.dev/shared/seal"
 	"waybill.dev/shared/store"
 	"waybill.dev/shared/store/storetest"
@@ -38,10 +39,10 @@ func services(t *testing.T, database string) map[string]string {
 }
 
 // find returns the first finding of a check; every finding must say enough.
-func find(t *testing.T, found []finding.Finding, name string) finding.Finding {
+func find(t *testing.T, found []judge.Finding, name string) judge.Finding {
 	t.Helper()
 	for _, f := range found {
-		if f.Group == "" || f.Found == "" || f.Means == "" || (f.Level == finding.Warning || f.Level == finding.Fault) && f.Do == "" {
+		if f.Group == "" || f.Found == "" || f.Means == "" || (f.Level == judge.Warning || f.Level == judge.Fault) && f.Do == "" {
 			t.Errorf("it says too little: %+v", f)
 		}
 	}
@@ -51,7 +52,7 @@ func find(t *testing.T, found []finding.Finding, name string) finding.Finding {
 		}
 	}
 	t.Fatalf("there is no finding %q in %+v", name, found)
-	return finding.Finding{}
+	return judge.Finding{}
 }
 
 // A healthy installation without processes has one fault: that nobody dispatches.
@@ -76,25 +77,25 @@ func TestServices(t *testing.T) {
 			t.Fatal(err)
 		}
 		found := doctor.Diagnose(t.Context(), options(t, values))
-		for name, level := range map[string]finding.Level{
-			"settings": finding.OK, "database": finding.OK, "migrations": finding.OK, "bus": finding.OK, "EVENTS": finding.OK, "events": finding.OK,
-			"unsettled": finding.OK, "dispatchers": finding.Fault, "rights": finding.Warning, "kept": finding.OK, "processes": finding.Absent,
+		for name, level := range map[string]judge.Level{
+			"settings": judge.OK, "database": judge.OK, "migrations": judge.OK, "bus": judge.OK, "EVENTS": judge.OK, "events": judge.OK,
+			"unsettled": judge.OK, "dispatchers": judge.Fault, "rights": judge.Warning, "kept": judge.OK, "processes": judge.Absent,
 		} {
 			// A busy machine answers slowly, and says so.
-			if f := find(t, found, name); f.Level != level && (name != "database" || f.Level != finding.Warning) {
+			if f := find(t, found, name); f.Level != level && (name != "database" || f.Level != judge.Warning) {
 				t.Errorf("%s: %+v", name, f)
 			}
 		}
-		if n := finding.Count(found, finding.Fault); n != 1 {
+		if n := finding.Count(found, judge.Fault); n != 1 {
 			t.Errorf("%d faults: %+v", n, found)
 		}
 		postgres := !db.SQLite()
-		for name, level := range map[string]finding.Level{"connections": finding.OK, "partitions": finding.OK, "archive": finding.Warning} {
-			if f := find(t, found, name); postgres != (f.Level == level) || !postgres && f.Level != finding.Absent {
+		for name, level := range map[string]judge.Level{"connections": judge.OK, "partitions": judge.OK, "archive": judge.Warning} {
+			if f := find(t, found, name); postgres != (f.Level == level) || !postgres && f.Level != judge.Absent {
 				t.Errorf("%s: %+v", name, f)
 			}
 		}
-		if f := find(t, found, "speed"); postgres != (f.Level == finding.Absent) {
+		if f := find(t, found, "speed"); postgres != (f.Level == judge.Absent) {
 			t.Errorf("speed: %+v", f)
 		}
 		for _, f := range found {
@@ -108,10 +109,10 @@ func TestServices(t *testing.T) {
 func TestDatabaseThatIsNotMigrated(t *testing.T) {
 	t.Parallel()
 	found := doctor.Diagnose(t.Context(), options(t, services(t, storetest.Empty(t).URL)))
-	if f := find(t, found, "migrations"); f.Level != finding.Fault || f.Do != "waybill migrate up" {
+	if f := find(t, found, "migrations"); f.Level != judge.Fault || f.Do != "waybill migrate up" {
 		t.Errorf("%+v", f)
 	}
-	if f := find(t, found, "streams"); f.Level != finding.Warning {
+	if f := find(t, found, "streams"); f.Level != judge.Warning {
 		t.Errorf("%+v", f)
 	}
 }
@@ -149,7 +150,7 @@ func TestWhatHangs(t *testing.T) {
 		t.Errorf("it took %s", took)
 	}
 	for _, name := range []string{"database", "bus", "processes"} {
-		if f := find(t, found, name); f.Level != finding.Fault {
+		if f := find(t, found, name); f.Level != judge.Fault {
 			t.Errorf("%s: %+v", name, f)
 		}
 	}
@@ -163,7 +164,7 @@ func TestWhatIsAway(t *testing.T) {
 	})
 	o.Limit, o.Environ = 2*time.Second, []string{"WAYBILL_EGRES_ALLOW=none", "WAYBILL_KEY=hunter2", "https_proxy=http://hunter2@proxy"}
 	found := doctor.Diagnose(t.Context(), o)
-	for name, level := range map[string]finding.Level{"database": finding.Fault, "bus": finding.Fault, "environment": finding.Warning, "proxy": finding.Warning, "streams": finding.Absent} {
+	for name, level := range map[string]judge.Level{"database": judge.Fault, "bus": judge.Fault, "environment": judge.Warning, "proxy": judge.Warning, "streams": judge.Absent} {
 		if f := find(t, found, name); f.Level != level {
 			t.Errorf("%s: %+v", name, f)
 		}
@@ -180,16 +181,16 @@ func TestDomainsOfDeployments(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		public, deployments string
-		want                finding.Level
+		want                judge.Level
 	}{
-		{"https://waybill.example.com", "https://gateway.example.com", finding.Warning},
-		{"https://example.co.uk", "https://gateway.EXAMPLE.co.uk:8443", finding.Warning},
-		{"https://waybill.example.com", "https://example-apps.net", finding.OK},
-		{"https://waybill.example.co.uk", "https://apps.co.uk", finding.OK},
-		{"https://notexample.com", "https://example.com", finding.OK},
-		{"https://192.0.2.1", "https://gateway.localhost", finding.OK},
-		{"", "https://gateway.example.com", finding.Absent},
-		{"https://waybill.example.com", "", finding.Absent},
+		{"https://waybill.example.com", "https://gateway.example.com", judge.Warning},
+		{"https://example.co.uk", "https://gateway.EXAMPLE.co.uk:8443", judge.Warning},
+		{"https://waybill.example.com", "https://example-apps.net", judge.OK},
+		{"https://waybill.example.co.uk", "https://apps.co.uk", judge.OK},
+		{"https://notexample.com", "https://example.com", judge.OK},
+		{"https://192.0.2.1", "https://gateway.localhost", judge.OK},
+		{"", "https://gateway.example.com", judge.Absent},
+		{"https://waybill.example.com", "", judge.Absent},
 	} {
 		o := options(t, map[string]string{settings.PublicURL: tc.public, settings.GatewayURL: tc.deployments})
 		o.Limit = 2 * time.Second
@@ -206,7 +207,7 @@ func TestSettingsThatCantBeUsed(t *testing.T) {
 	found := doctor.Diagnose(t.Context(), o)
 	faults := 0
 	for _, f := range found {
-		if f.Name == "settings" && f.Level == finding.Fault {
+		if f.Name == "settings" && f.Level == judge.Fault {
 			faults++
 		}
 	}
@@ -221,7 +222,7 @@ func TestNothingThere(t *testing.T) {
 	dir := t.TempDir()
 	set, err := settings.Load(settings.Dev, settings.MadeFrom(map[string]string{settings.DataDir: filepath.Join(dir, "none")}))
 	found := doctor.Diagnose(t.Context(), doctor.Options{Settings: set, Faults: err, Version: "v1", Limit: 2 * time.Second})
-	if f := find(t, found, "database"); f.Level != finding.Fault {
+	if f := find(t, found, "database"); f.Level != judge.Fault {
 		t.Errorf("%+v", f)
 	}
 	if left, _ := os.ReadDir(dir); len(left) > 0 {

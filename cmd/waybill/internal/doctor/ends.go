@@ -10,6 +10,7 @@ import (
 	"waybill.dev/cmd/internal/settings"
 	"waybill.dev/cmd/waybill/internal/finding"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/judge"
 	"waybill.dev/shared/store/clientcas"
 	"waybill.dev/shared/store/domains"
 	"waybill.dev/shared/store/pipeline"
@@ -17,31 +18,31 @@ import (
 )
 
 // checkCertificate reads the operator's own certificate.
-func (s *site) checkCertificate(context.Context) []finding.Finding {
+func (s *site) checkCertificate(context.Context) []judge.Finding {
 	if s.Settings.TLSCert == "" {
 		return one(finding.None(settings.TLSCert + " is not set"))
 	}
 	pair, err := tls.LoadX509KeyPair(s.Settings.TLSCert, s.Settings.TLSKey)
 	if err != nil {
-		return one(finding.Bad("can't be used: "+reason(err), "No process with TLS starts with it.", "correct "+settings.TLSCert+" and "+settings.TLSKey))
+		return one(judge.Bad("can't be used: "+reason(err), "No process with TLS starts with it.", "correct "+settings.TLSCert+" and "+settings.TLSKey))
 	}
 	return one(ends("the certificate of "+settings.TLSCert, pair.Leaf.NotAfter, time.Now()))
 }
 
-func ends(what string, at, now time.Time) finding.Finding {
+func ends(what string, at, now time.Time) judge.Finding {
 	left := at.Sub(now)
 	const do = "renew it; the file is read again when it changes"
 	switch {
 	case left < 0:
-		return finding.Bad(what+" ended "+units.Duration(-left)+" ago", "Clients refuse to connect.", do)
+		return judge.Bad(what+" ended "+units.Duration(-left)+" ago", "Clients refuse to connect.", do)
 	case left < domain.ExpirySoon:
-		return finding.Warn(fmt.Sprintf("%s ends in %s, on %s", what, units.Duration(left), at.UTC().Format(time.DateOnly)), "When it has ended, clients refuse to connect.", do)
+		return judge.Warn(fmt.Sprintf("%s ends in %s, on %s", what, units.Duration(left), at.UTC().Format(time.DateOnly)), "When it has ended, clients refuse to connect.", do)
 	}
-	return finding.Good(fmt.Sprintf("%s is good for %s", what, units.Duration(left)), "Nothing is to be done yet.")
+	return judge.Good(fmt.Sprintf("%s is good for %s", what, units.Duration(left)), "Nothing is to be done yet.")
 }
 
 // checkExpiries counts what ends soon in the database, over all accounts.
-func (s *site) checkExpiries(ctx context.Context) []finding.Finding {
+func (s *site) checkExpiries(ctx context.Context) []judge.Finding {
 	db, none := s.open()
 	if db == nil {
 		return none
@@ -65,13 +66,13 @@ func (s *site) checkExpiries(ctx context.Context) []finding.Finding {
 	}
 	found := expiries(append(counts, s.keysThatEnd(now)...), now)
 	if len(found) == 0 {
-		return one(finding.Good("nothing within 14 days", "No certificate, key or secret needs to be renewed."))
+		return one(judge.Good("nothing within 14 days", "No certificate, key or secret needs to be renewed."))
 	}
 	return found
 }
 
-func expiries(counts []domain.ExpiryCount, now time.Time) []finding.Finding {
-	var found []finding.Finding
+func expiries(counts []domain.ExpiryCount, now time.Time) []judge.Finding {
+	var found []judge.Finding
 	for _, c := range counts {
 		if c.N == 0 {
 			continue
@@ -80,7 +81,7 @@ func expiries(counts []domain.ExpiryCount, now time.Time) []finding.Finding {
 		if c.Soonest.Before(now) {
 			when = "the first ended " + units.Duration(now.Sub(c.Soonest)) + " ago"
 		}
-		f := finding.Warn(fmt.Sprintf("%s: %d, %s", c.Kind, c.N, when), "What ends is refused from then on.", "waybill expiring, with a key of each account, says which and what to do")
+		f := judge.Warn(fmt.Sprintf("%s: %d, %s", c.Kind, c.N, when), "What ends is refused from then on.", "waybill expiring, with a key of each account, says which and what to do")
 		f.Name = "in 14 days"
 		found = append(found, f)
 	}

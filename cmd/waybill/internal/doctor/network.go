@@ -16,6 +16,7 @@ import (
 	"waybill.dev/cmd/internal/client"
 	"waybill.dev/cmd/internal/settings"
 	"waybill.dev/cmd/waybill/internal/finding"
+	"waybill.dev/shared/judge"
 	"waybill.dev/shared/units"
 )
 
@@ -30,30 +31,30 @@ func (s *site) names() []string {
 	return names
 }
 
-func (s *site) checkNames(ctx context.Context) []finding.Finding {
+func (s *site) checkNames(ctx context.Context) []judge.Finding {
 	names := s.names()
 	if len(names) == 0 {
 		return one(finding.None("the settings name no host; give the URL of a receiver with --url"))
 	}
-	var found []finding.Finding
+	var found []judge.Finding
 	resolver := &net.Resolver{PreferGo: true} // as callbacks do
 	for _, name := range names {
 		began := time.Now()
 		addresses, err := resolver.LookupHost(ctx, name)
 		switch took := time.Since(began); {
 		case err != nil:
-			found = append(found, finding.Bad(name+" is not found: "+reason(err), "Nothing at that name can be reached.", "look at /etc/resolv.conf and at the name servers in it"))
+			found = append(found, judge.Bad(name+" is not found: "+reason(err), "Nothing at that name can be reached.", "look at /etc/resolv.conf and at the name servers in it"))
 		case took > time.Second:
-			found = append(found, finding.Warn(fmt.Sprintf("%s was found after %s", name, units.Duration(took)), "Each new connection waits for this.", "look at the name servers in /etc/resolv.conf"))
+			found = append(found, judge.Warn(fmt.Sprintf("%s was found after %s", name, units.Duration(took)), "Each new connection waits for this.", "look at the name servers in /etc/resolv.conf"))
 		default:
-			found = append(found, finding.Good(fmt.Sprintf("%s has %s", name, strings.Join(addresses[:min(3, len(addresses))], ", ")), "Names are found."))
+			found = append(found, judge.Good(fmt.Sprintf("%s has %s", name, strings.Join(addresses[:min(3, len(addresses))], ", ")), "Names are found."))
 		}
 	}
 	return found
 }
 
 // checkDomains says whether scripts of deployments' pages could set cookies for the console.
-func (s *site) checkDomains(context.Context) []finding.Finding {
+func (s *site) checkDomains(context.Context) []judge.Finding {
 	u, err := url.Parse(s.Settings.PublicURL)
 	domain := s.Settings.GatewayDomain
 	if deployed, err := url.Parse(s.Settings.GatewayURL); err == nil && domain == "" {
@@ -64,15 +65,15 @@ func (s *site) checkDomains(context.Context) []finding.Finding {
 	}
 	host := strings.ToLower(u.Hostname())
 	if shared, err := publicsuffix.EffectiveTLDPlusOne(domain); err == nil && (host == shared || strings.HasSuffix(host, "."+shared)) {
-		return one(finding.Warn(fmt.Sprintf("deployments (%s) and the console (%s) share the domain %s", domain, host, shared),
+		return one(judge.Warn(fmt.Sprintf("deployments (%s) and the console (%s) share the domain %s", domain, host, shared),
 			"A script on a deployment's page can set cookies for that whole domain, and so lock browsers out of the console.",
 			"give deployments a registrable domain of their own; docs/operators.md says how"))
 	}
-	return one(finding.Good(domain+" and "+host+" share no domain", "Browsers keep the cookies of deployments from the console."))
+	return one(judge.Good(domain+" and "+host+" share no domain", "Browsers keep the cookies of deployments from the console."))
 }
 
 // checkProxy names the variables that other programs would take a proxy from.
-func (s *site) checkProxy(context.Context) []finding.Finding {
+func (s *site) checkProxy(context.Context) []judge.Finding {
 	var set []string
 	for _, variable := range s.Environ {
 		name, value, _ := strings.Cut(variable, "=")
@@ -81,13 +82,13 @@ func (s *site) checkProxy(context.Context) []finding.Finding {
 		}
 	}
 	if len(set) > 0 {
-		return one(finding.Warn("set: "+strings.Join(set, ", "), "Callbacks use no proxy, whatever these say: they connect directly.", "let the dispatchers connect out directly, by the firewall"))
+		return one(judge.Warn("set: "+strings.Join(set, ", "), "Callbacks use no proxy, whatever these say: they connect directly.", "let the dispatchers connect out directly, by the firewall"))
 	}
-	return one(finding.Good("none is set", "Callbacks connect directly, as they always do."))
+	return one(judge.Good("none is set", "Callbacks connect directly, as they always do."))
 }
 
 // checkClock compares this machine's clock with that of an answer.
-func (s *site) checkClock(ctx context.Context) []finding.Finding {
+func (s *site) checkClock(ctx context.Context) []judge.Finding {
 	asked := s.URL
 	switch {
 	case asked != "":
@@ -108,7 +109,7 @@ func (s *site) checkClock(ctx context.Context) []finding.Finding {
 		if s.URL == "" {
 			return one(finding.None(asked + " does not answer; give another with --url"))
 		}
-		return one(finding.Bad(asked+" does not answer: "+reason(err), "Nothing there can be reached.", "waybill check "+asked))
+		return one(judge.Bad(asked+" does not answer: "+reason(err), "Nothing there can be reached.", "waybill check "+asked))
 	}
 	defer response.Body.Close()
 	at, err := http.ParseTime(response.Header.Get("Date"))
@@ -126,18 +127,18 @@ func rootFiles() []string {
 	}
 }
 
-func (s *site) checkRoots(context.Context) []finding.Finding {
-	found := finding.Good("those built into the program", "The system has none. Receivers with certificates of public authorities are trusted.")
+func (s *site) checkRoots(context.Context) []judge.Finding {
+	found := judge.Good("those built into the program", "The system has none. Receivers with certificates of public authorities are trusted.")
 	for _, path := range rootFiles() {
 		if _, err := os.Stat(path); path != "" && err == nil {
-			found = finding.Good("those of the system, "+path, "Receivers whose certificates these authorities have issued are trusted.")
+			found = judge.Good("those of the system, "+path, "Receivers whose certificates these authorities have issued are trusted.")
 			break
 		}
 	}
 	list := one(found)
 	if s.Settings.ACMECA != "" {
 		if _, err := os.Stat(s.Settings.ACMECA); err != nil {
-			list = append(list, finding.Bad(settings.ACMECA+" can't be read: "+reason(err), "No certificate can be ordered for custom domains.", "correct "+settings.ACMECA))
+			list = append(list, judge.Bad(settings.ACMECA+" can't be read: "+reason(err), "No certificate can be ordered for custom domains.", "correct "+settings.ACMECA))
 		}
 	}
 	return list

@@ -19,6 +19,7 @@ import (
 	"waybill.dev/cmd/internal/settings"
 	"waybill.dev/cmd/waybill/internal/finding"
 	"waybill.dev/shared/bus"
+	"waybill.dev/shared/judge"
 )
 
 // part is a running process, by its metrics.
@@ -94,17 +95,17 @@ func (p *part) read(ctx context.Context) {
 	p.err = lines.Err()
 }
 
-func (s *site) checkParts(ctx context.Context) []finding.Finding {
+func (s *site) checkParts(ctx context.Context) []judge.Finding {
 	if s.Settings.Role == settings.Dev && !s.held && len(s.Parts) == 0 {
-		return one(finding.Warn("no `waybill dev` runs in "+s.Settings.DataDir, "Nothing is accepted or delivered while it does not run.", "waybill dev --data "+s.Settings.DataDir))
+		return one(judge.Warn("no `waybill dev` runs in "+s.Settings.DataDir, "Nothing is accepted or delivered while it does not run.", "waybill dev --data "+s.Settings.DataDir))
 	}
-	var found []finding.Finding
+	var found []judge.Finding
 	for _, p := range s.parts() {
 		switch {
 		case p.err == nil:
-			found = append(found, finding.Good(fmt.Sprintf("%s answers, version %s", p.url, p.version), "The process runs and tells its metrics."))
+			found = append(found, judge.Good(fmt.Sprintf("%s answers, version %s", p.url, p.version), "The process runs and tells its metrics."))
 		case p.given:
-			found = append(found, finding.Bad(p.url+" does not answer: "+reason(p.err), "The process does not run, or its ops address is another one.", "look at its log, and at "+settings.OpsAddr))
+			found = append(found, judge.Bad(p.url+" does not answer: "+reason(p.err), "The process does not run, or its ops address is another one.", "look at its log, and at "+settings.OpsAddr))
 		default:
 			found = append(found, finding.None(p.url+" does not answer; name the ops addresses of the processes with --part"))
 		}
@@ -116,7 +117,7 @@ func (s *site) checkParts(ctx context.Context) []finding.Finding {
 }
 
 // checkReady asks an all-in-one installation whether it is ready.
-func (s *site) checkReady(ctx context.Context) []finding.Finding {
+func (s *site) checkReady(ctx context.Context) []judge.Finding {
 	if s.running.API == "" {
 		return nil
 	}
@@ -126,17 +127,17 @@ func (s *site) checkReady(ctx context.Context) []finding.Finding {
 	}
 	response, err := client.NewHTTP().Do(request)
 	if err != nil {
-		return one(finding.Bad(s.running.API+" does not answer: "+reason(err), "Nothing can be published over REST.", "restart it, and look at its log"))
+		return one(judge.Bad(s.running.API+" does not answer: "+reason(err), "Nothing can be published over REST.", "restart it, and look at its log"))
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(io.LimitReader(response.Body, 1<<10)) // as much as came
-		return one(finding.Bad(fmt.Sprintf("%s is not ready: %d %s", s.running.API, response.StatusCode, strings.TrimSpace(string(text))), "It does not work fully; the answer names what is missing.", "waybill health "+s.running.API))
+		return one(judge.Bad(fmt.Sprintf("%s is not ready: %d %s", s.running.API, response.StatusCode, strings.TrimSpace(string(text))), "It does not work fully; the answer names what is missing.", "waybill health "+s.running.API))
 	}
-	return one(finding.Good(s.running.API+" is ready", "Database and bus answer it."))
+	return one(judge.Good(s.running.API+" is ready", "Database and bus answer it."))
 }
 
-func (s *site) checkVersions(context.Context) []finding.Finding {
+func (s *site) checkVersions(context.Context) []judge.Finding {
 	versions := map[string]bool{}
 	for _, p := range s.parts() {
 		if p.err == nil {
@@ -148,18 +149,18 @@ func (s *site) checkVersions(context.Context) []finding.Finding {
 	case len(list) == 0:
 		return one(finding.None("no process tells its version"))
 	case len(list) > 1:
-		return one(finding.Warn("versions that run: "+strings.Join(list, ", "), "Versions may differ while you upgrade, and not for long: features of the newer one may not hold.", "replace the older processes"))
+		return one(judge.Warn("versions that run: "+strings.Join(list, ", "), "Versions may differ while you upgrade, and not for long: features of the newer one may not hold.", "replace the older processes"))
 	case list[0] != s.Version:
-		return one(finding.Warn(fmt.Sprintf("%s runs, and this program is %s", list[0], s.Version), "What this program says of migrations and settings holds for its own version.", "run the doctor of the version that runs"))
+		return one(judge.Warn(fmt.Sprintf("%s runs, and this program is %s", list[0], s.Version), "What this program says of migrations and settings holds for its own version.", "run the doctor of the version that runs"))
 	}
-	return one(finding.Good(list[0], "All processes that were asked, and this program, are of one version."))
+	return one(judge.Good(list[0], "All processes that were asked, and this program, are of one version."))
 }
 
 // beats is how long heartbeats are listened for; a dispatcher has one a second.
 const beats = 2500 * time.Millisecond
 
 // checkDispatchers listens for heartbeats.
-func (s *site) checkDispatchers(ctx context.Context) []finding.Finding {
+func (s *site) checkDispatchers(ctx context.Context) []judge.Finding {
 	if s.Settings.Role == settings.Gateway {
 		return one(finding.None("a gateway may not hear of dispatchers"))
 	}
@@ -187,17 +188,17 @@ func (s *site) checkDispatchers(ctx context.Context) []finding.Finding {
 	mu.Lock()
 	defer mu.Unlock()
 	if err != nil {
-		return one(finding.Bad("can't listen: "+err.Error(), "It is not known whether a dispatcher is alive.", "look at the rights of the NATS user"))
+		return one(judge.Bad("can't listen: "+err.Error(), "It is not known whether a dispatcher is alive.", "look at the rights of the NATS user"))
 	}
 	if len(reads) == 0 {
-		return one(finding.Bad("none is alive", "Events are accepted and wait; nothing is delivered.", "start waybill-dispatcher, or look at its log"))
+		return one(judge.Bad("none is alive", "Events are accepted and wait; nothing is delivered.", "start waybill-dispatcher, or look at its log"))
 	}
 	for _, formats := range reads {
 		if formats != bus.Formats {
-			return one(finding.Warn(fmt.Sprintf("%d are alive, one reads version %d of what lies on the bus, and this program has %d", len(reads), formats, bus.Formats), "Dispatchers of several versions run, or this program is of another one.", "replace the older processes"))
+			return one(judge.Warn(fmt.Sprintf("%d are alive, one reads version %d of what lies on the bus, and this program has %d", len(reads), formats, bus.Formats), "Dispatchers of several versions run, or this program is of another one.", "replace the older processes"))
 		}
 	}
-	return one(finding.Good(fmt.Sprintf("%d alive", len(reads)), "Somebody takes events and delivers them."))
+	return one(judge.Good(fmt.Sprintf("%d alive", len(reads)), "Somebody takes events and delivers them."))
 }
 
 // reason is an error in one line, without the URL that is said before.

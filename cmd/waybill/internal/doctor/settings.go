@@ -8,14 +8,14 @@ import (
 	"strings"
 
 	"waybill.dev/cmd/internal/settings"
-	"waybill.dev/cmd/waybill/internal/finding"
+	"waybill.dev/shared/judge"
 )
 
 // checkSettings names what no process would start with.
-func (s *site) checkSettings(context.Context) []finding.Finding {
-	var found []finding.Finding
+func (s *site) checkSettings(context.Context) []judge.Finding {
+	var found []judge.Finding
 	for _, fault := range faults(s.Faults) {
-		found = append(found, finding.Bad(fault.Error(), "A process with these settings does not start.", "change the setting where it is given; docs/operators.md lists all"))
+		found = append(found, judge.Bad(fault.Error(), "A process with these settings does not start.", "change the setting where it is given; docs/operators.md lists all"))
 	}
 	if len(found) > 0 {
 		return found
@@ -26,10 +26,10 @@ func (s *site) checkSettings(context.Context) []finding.Finding {
 			given++
 		}
 	}
-	found = one(finding.Good(fmt.Sprintf("%d are set, %d have their default, in the environment of this command", given, len(s.Settings.Given)-given), "Every setting can be used. --verbose lists them with their sources. A process that runs elsewhere has an environment of its own: run doctor there, or name its file with --config."))
+	found = one(judge.Good(fmt.Sprintf("%d are set, %d have their default, in the environment of this command", given, len(s.Settings.Given)-given), "Every setting can be used. --verbose lists them with their sources. A process that runs elsewhere has an environment of its own: run doctor there, or name its file with --config."))
 	if s.Settings.Role == settings.Dev && !s.held && s.Settings.DatabaseURL == "" {
 		if _, err := os.Stat(s.Settings.DataDir); err != nil {
-			found = append(found, finding.Bad("there is no data directory "+s.Settings.DataDir, "Nothing was ever started here, or these are not the settings of your installation.",
+			found = append(found, judge.Bad("there is no data directory "+s.Settings.DataDir, "Nothing was ever started here, or these are not the settings of your installation.",
 				"name the directory with --data, or give the settings of the services in the environment or with --config"))
 		}
 	}
@@ -55,17 +55,17 @@ func otherVariables() []string {
 }
 
 // checkEnvironment finds variables that nothing reads, most often misspelt ones.
-func (s *site) checkEnvironment(context.Context) []finding.Finding {
-	var found []finding.Finding
+func (s *site) checkEnvironment(context.Context) []judge.Finding {
+	var found []judge.Finding
 	for _, variable := range s.Environ {
 		name, _, _ := strings.Cut(variable, "=")
 		known := slices.ContainsFunc(settings.Specs(), func(spec settings.Spec) bool { return spec.Name == name })
 		if strings.HasPrefix(name, "WAYBILL_") && !known && !slices.Contains(otherVariables(), name) {
-			found = append(found, finding.Warn(name+" is set in the environment of this command, and is not a setting", "Nothing reads it; it may be a misspelt name, and then the default holds.", "correct the name or remove it"))
+			found = append(found, judge.Warn(name+" is set in the environment of this command, and is not a setting", "Nothing reads it; it may be a misspelt name, and then the default holds.", "correct the name or remove it"))
 		}
 	}
 	if len(found) == 0 {
-		return one(finding.Good("no unknown variable in the environment of this command", "Every WAYBILL_ variable is read by something."))
+		return one(judge.Good("no unknown variable in the environment of this command", "Every WAYBILL_ variable is read by something."))
 	}
 	return found
 }

@@ -1,4 +1,4 @@
-// Package finding is what checks find out, and how it is printed.
+// Package finding runs checks, and prints what they found.
 package finding
 
 import (
@@ -11,56 +11,33 @@ import (
 	"waybill.dev/shared/judge"
 )
 
-// Finding is one thing that a check has found.
-type Finding = judge.Finding
-
-// Level says how bad a finding is.
-type Level = judge.Level
-
-// The levels.
-const (
-	OK      = judge.OK
-	Warning = judge.Warning
-	Fault   = judge.Fault
-	Absent  = judge.Absent
-)
-
-// Good is a finding that is as it should be. The check adds group and name, here as with the others.
-func Good(found, means string) Finding { return judge.Good(found, means) }
-
-// Warn is a finding that needs somebody, but not at night.
-func Warn(found, means, do string) Finding { return judge.Warn(found, means, do) }
-
-// Bad is a finding that needs somebody now.
-func Bad(found, means, do string) Finding { return judge.Bad(found, means, do) }
-
 // None says that a check doesn't apply here, and why.
-func None(why string) Finding {
-	return Finding{Level: Absent, Found: why, Means: "This check does not apply here."}
+func None(why string) judge.Finding {
+	return judge.Finding{Level: judge.Absent, Found: why, Means: "This check does not apply here."}
 }
 
 // Check is one check of T.
 type Check[T any] struct {
 	Group, Name string
-	Run         func(ctx context.Context, on T) []Finding
+	Run         func(ctx context.Context, on T) []judge.Finding
 }
 
 // Run runs the checks side by side, each for limit at most, and returns what they found, in their
 // order. A check that hangs is left behind and is a fault itself.
-func Run[T any](ctx context.Context, on T, checks []Check[T], limit time.Duration) []Finding {
+func Run[T any](ctx context.Context, on T, checks []Check[T], limit time.Duration) []judge.Finding {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	results := make([]chan []Finding, len(checks))
+	results := make([]chan []judge.Finding, len(checks))
 	for i, check := range checks {
-		results[i] = make(chan []Finding, 1)
+		results[i] = make(chan []judge.Finding, 1)
 		go func() { results[i] <- check.Run(ctx, on) }()
 	}
 	grace := time.NewTimer(limit + limit/10) // for checks that heed the context
 	defer grace.Stop()
 	late := false
-	var all []Finding
+	var all []judge.Finding
 	for i, check := range checks {
-		var found []Finding
+		var found []judge.Finding
 		if !late {
 			select {
 			case found = <-results[i]:
@@ -72,7 +49,7 @@ func Run[T any](ctx context.Context, on T, checks []Check[T], limit time.Duratio
 			select {
 			case found = <-results[i]:
 			default:
-				found = []Finding{Bad(fmt.Sprintf("no answer within %s", limit), "The check hangs; so does, most likely, what it asks.", "run it again with a longer --timeout, and look at what it asks")}
+				found = []judge.Finding{judge.Bad(fmt.Sprintf("no answer within %s", limit), "The check hangs; so does, most likely, what it asks.", "run it again with a longer --timeout, and look at what it asks")}
 			}
 		}
 		for _, f := range found {
@@ -87,7 +64,7 @@ func Run[T any](ctx context.Context, on T, checks []Check[T], limit time.Duratio
 }
 
 // Count returns how many findings have a level.
-func Count(list []Finding, level Level) int {
+func Count(list []judge.Finding, level judge.Level) int {
 	n := 0
 	for _, f := range list {
 		if f.Level == level {
@@ -101,7 +78,7 @@ const nameWidth = 15
 
 // Print writes findings for a person, by group. Of those that are ok it writes what was found, and the rest
 // only if all is wanted.
-func Print(w io.Writer, style terminal.Style, list []Finding, width int, all bool) {
+func Print(w io.Writer, style terminal.Style, list []judge.Finding, width int, all bool) {
 	const indent = nameWidth + 5
 	width = min(width, 100)
 	group := ""
@@ -114,7 +91,7 @@ func Print(w io.Writer, style terminal.Style, list []Finding, width int, all boo
 			fmt.Fprintln(w, style.Bold(group))
 		}
 		fmt.Fprintf(w, "  %s %-*s %s\n", mark(style, f.Level), nameWidth, f.Name, terminal.Hang(terminal.Clean(f.Found), indent, indent, width))
-		if f.Level == OK && !all || f.Level == Absent {
+		if f.Level == judge.OK && !all || f.Level == judge.Absent {
 			continue
 		}
 		fmt.Fprintf(w, "%*s%s\n", indent, "", style.Dim(terminal.Hang(terminal.Clean(f.Means), indent, indent, width)))
@@ -124,21 +101,21 @@ func Print(w io.Writer, style terminal.Style, list []Finding, width int, all boo
 	}
 }
 
-func mark(style terminal.Style, level Level) string {
+func mark(style terminal.Style, level judge.Level) string {
 	switch level {
-	case OK:
+	case judge.OK:
 		return style.Good("✓")
-	case Warning:
+	case judge.Warning:
 		return style.Warn("!")
-	case Fault:
+	case judge.Fault:
 		return style.Bad("✗")
 	}
 	return style.Dim("-")
 }
 
 // Summary is the last line for a person.
-func Summary(style terminal.Style, list []Finding) string {
-	faults, warnings := Count(list, Fault), Count(list, Warning)
+func Summary(style terminal.Style, list []judge.Finding) string {
+	faults, warnings := Count(list, judge.Fault), Count(list, judge.Warning)
 	text := fmt.Sprintf("%s, %s", count(faults, "fault"), count(warnings, "warning"))
 	switch {
 	case faults > 0:

@@ -11,10 +11,11 @@ import (
 
 	"waybill.dev/cmd/internal/terminal"
 	"waybill.dev/cmd/waybill/internal/finding"
+	"waybill.dev/shared/judge"
 )
 
-func says(f ...finding.Finding) func(context.Context, string) []finding.Finding {
-	return func(context.Context, string) []finding.Finding { return f }
+func says(f ...judge.Finding) func(context.Context, string) []judge.Finding {
+	return func(context.Context, string) []judge.Finding { return f }
 }
 
 func TestAHangingCheckHoldsUpNoOther(t *testing.T) {
@@ -23,11 +24,11 @@ func TestAHangingCheckHoldsUpNoOther(t *testing.T) {
 		free := make(chan struct{})
 		began := time.Now()
 		found := finding.Run(t.Context(), "it", []finding.Check[string]{
-			{Group: "A", Name: "first", Run: says(finding.Good("well", "It is."))},
-			{Group: "A", Name: "hangs", Run: func(context.Context, string) []finding.Finding { <-free; return nil }},
-			{Group: "B", Name: "heeds", Run: func(ctx context.Context, on string) []finding.Finding {
+			{Group: "A", Name: "first", Run: says(judge.Good("well", "It is."))},
+			{Group: "A", Name: "hangs", Run: func(context.Context, string) []judge.Finding { <-free; return nil }},
+			{Group: "B", Name: "heeds", Run: func(ctx context.Context, on string) []judge.Finding {
 				<-ctx.Done()
-				return []finding.Finding{finding.Warn(on+" is slow", "It is.", "wait")}
+				return []judge.Finding{judge.Warn(on+" is slow", "It is.", "wait")}
 			}},
 			{Group: "B", Name: "last", Run: says(finding.None("it is not here"))},
 		}, 10*time.Second)
@@ -42,7 +43,7 @@ func TestAHangingCheckHoldsUpNoOther(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
 		}
-		if finding.Count(found, finding.Fault) != 1 {
+		if finding.Count(found, judge.Fault) != 1 {
 			t.Error("faults are not counted")
 		}
 		close(free)
@@ -67,11 +68,11 @@ B
 
 func TestPrint(t *testing.T) {
 	t.Parallel()
-	list := []finding.Finding{
-		{Group: "A", Name: "first", Level: finding.OK, Found: "well", Means: "It is."},
-		{Group: "A", Name: "second", Level: finding.Fault, Found: "a long text that has to be broken because it is longer than the terminal is wide", Means: "Nothing works.", Do: "waybill dev"},
-		{Group: "B", Name: "third", Level: finding.Warning, Found: "weak", Means: "It works for now, and after a while it may not, which is a pity.", Do: "look at it again when there is time for that, and change what is to be changed"},
-		{Group: "B", Name: "fourth", Level: finding.Absent, Found: "not here", Means: "No."},
+	list := []judge.Finding{
+		{Group: "A", Name: "first", Level: judge.OK, Found: "well", Means: "It is."},
+		{Group: "A", Name: "second", Level: judge.Fault, Found: "a long text that has to be broken because it is longer than the terminal is wide", Means: "Nothing works.", Do: "waybill dev"},
+		{Group: "B", Name: "third", Level: judge.Warning, Found: "weak", Means: "It works for now, and after a while it may not, which is a pity.", Do: "look at it again when there is time for that, and change what is to be changed"},
+		{Group: "B", Name: "fourth", Level: judge.Absent, Found: "not here", Means: "No."},
 	}
 	var b strings.Builder
 	finding.Print(&b, terminal.Style{}, list, 80, false)

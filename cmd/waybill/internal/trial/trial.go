@@ -14,7 +14,6 @@ import (
 
 	"waybill.dev/cmd/internal/sample"
 	"waybill.dev/cmd/internal/settings"
-	"waybill.dev/cmd/waybill/internal/finding"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/egress"
 	"waybill.dev/shared/judge"
@@ -46,12 +45,12 @@ type trial struct {
 	Options
 
 	client *egress.Client
-	found  []finding.Finding
+	found  []judge.Finding
 	now    time.Time
 }
 
 // Run tries the receiver. It sends at most three requests.
-func Run(ctx context.Context, o Options) []finding.Finding {
+func Run(ctx context.Context, o Options) []judge.Finding {
 	t := &trial{Options: o, client: o.Policy.NewClient(egress.Options{RootCAs: o.RootCAs}), now: time.Now()}
 	defer t.client.Close()
 	if t.reach(ctx) {
@@ -60,12 +59,12 @@ func Run(ctx context.Context, o Options) []finding.Finding {
 	return t.found
 }
 
-func (t *trial) note(group, name string, f finding.Finding) {
+func (t *trial) note(group, name string, f judge.Finding) {
 	f.Group, f.Name = group, name
 	t.found = append(t.found, f)
 }
 
-func (t *trial) add(group string, found ...finding.Finding) {
+func (t *trial) add(group string, found ...judge.Finding) {
 	for _, f := range found {
 		t.note(group, f.Name, f)
 	}
@@ -77,18 +76,18 @@ func (t *trial) reach(ctx context.Context) bool {
 		t.note(groupReach, "url", t.refusal(err.Error()))
 		return false
 	}
-	t.note(groupReach, "url", finding.Good("a webhook may have it", "Its form is right, and it names no address that is refused."))
+	t.note(groupReach, "url", judge.Good("a webhook may have it", "Its form is right, and it names no address that is refused."))
 	ctx, cancel := context.WithTimeout(ctx, t.Timeout)
 	defer cancel()
 	probe, err := t.client.Probe(ctx, t.URL)
 	if len(probe.Addresses) > 0 {
-		t.note(groupReach, "address", finding.Good(addresses(probe.Addresses), "All of its addresses may be connected to."))
+		t.note(groupReach, "address", judge.Good(addresses(probe.Addresses), "All of its addresses may be connected to."))
 	}
 	if err != nil {
 		t.note(groupReach, failed(err), t.unreachable(err))
 		return false
 	}
-	t.note(groupReach, "connection", finding.Good(fmt.Sprintf("to %s in %s", probe.Remote, units.Duration(probe.Phases.DNS+probe.Phases.Connect)), "Something listens there."))
+	t.note(groupReach, "connection", judge.Good(fmt.Sprintf("to %s in %s", probe.Remote, units.Duration(probe.Phases.DNS+probe.Phases.Connect)), "Something listens there."))
 	if probe.TLS == nil {
 		t.add(groupReach, judge.NoTLS())
 		return true
@@ -106,7 +105,7 @@ func addresses(list []netip.Addr) string {
 }
 
 // refusal explains a URL that no webhook may have.
-func (t *trial) refusal(why string) finding.Finding {
+func (t *trial) refusal(why string) judge.Finding {
 	do := "correct the URL"
 	if strings.Contains(why, settings.EgressAllow) {
 		do = "use a public address, or allow its network with " + settings.EgressAllow
@@ -114,7 +113,7 @@ func (t *trial) refusal(why string) finding.Finding {
 	if strings.Contains(why, settings.EgressHTTP) {
 		do = "use https, or set " + settings.EgressHTTP + "=true"
 	}
-	return finding.Bad("the URL "+strings.TrimPrefix(why, "the URL "), "No webhook can be registered with it, and nothing would be sent.", do)
+	return judge.Bad("the URL "+strings.TrimPrefix(why, "the URL "), "No webhook can be registered with it, and nothing would be sent.", do)
 }
 
 // failed names the step that failed.
@@ -130,7 +129,7 @@ func failed(err *egress.Error) string {
 	return "connection"
 }
 
-func (t *trial) unreachable(err *egress.Error) finding.Finding {
+func (t *trial) unreachable(err *egress.Error) judge.Finding {
 	text := err.Reason()
 	if _, detail, ok := strings.Cut(text, ": "); ok {
 		text = detail
@@ -141,13 +140,13 @@ func (t *trial) unreachable(err *egress.Error) finding.Finding {
 		"address":    "use a public address, or allow its network with " + settings.EgressAllow,
 		"connection": "start the receiver, and open its port to the dispatchers",
 	}[failed(err)]
-	return finding.Bad(err.Text()+" ("+text+")", "Callbacks are tried again by the schedule, and none arrives.", do)
+	return judge.Bad(err.Text()+" ("+text+")", "Callbacks are tried again by the schedule, and none arrives.", do)
 }
 
 // tls judges the connection's certificate. That it is trusted is known by now.
 func (t *trial) tls(state *tls.ConnectionState, handshake time.Duration) {
 	leaf := state.PeerCertificates[0]
-	t.note(groupReach, "tls", finding.Good(fmt.Sprintf("%s, %s, handshake in %s", tls.VersionName(state.Version), tls.CipherSuiteName(state.CipherSuite), units.Duration(handshake)), "The connection is encrypted."))
+	t.note(groupReach, "tls", judge.Good(fmt.Sprintf("%s, %s, handshake in %s", tls.VersionName(state.Version), tls.CipherSuiteName(state.CipherSuite), units.Duration(handshake)), "The connection is encrypted."))
 	chain := state.PeerCertificates
 	if len(state.VerifiedChains) > 0 {
 		chain = state.VerifiedChains[0]
@@ -163,14 +162,14 @@ func (t *trial) tls(state *tls.ConnectionState, handshake time.Duration) {
 		}
 		names = append(names, name)
 	}
-	t.note(groupReach, "chain", finding.Good(strings.Join(names, " ← "), "The authority is trusted."))
+	t.note(groupReach, "chain", judge.Good(strings.Join(names, " ← "), "The authority is trusted."))
 	left := leaf.NotAfter.Sub(t.now)
 	text := fmt.Sprintf("%d days left, until %s", int(left.Hours()/24), leaf.NotAfter.UTC().Format(time.DateOnly))
 	if left < domain.ExpirySoon {
-		t.note(groupReach, "certificate", finding.Warn(text, "When it has ended, no callback arrives.", "renew the receiver's certificate"))
+		t.note(groupReach, "certificate", judge.Warn(text, "When it has ended, no callback arrives.", "renew the receiver's certificate"))
 		return
 	}
-	t.note(groupReach, "certificate", finding.Good(text, "Nothing is to be done yet."))
+	t.note(groupReach, "certificate", judge.Good(text, "Nothing is to be done yet."))
 }
 
 // answers sends the test event: signed rightly, signed by somebody else, and, if that can show

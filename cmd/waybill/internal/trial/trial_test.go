@@ -14,10 +14,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"waybill.dev/cmd/waybill/internal/finding"
 	"waybill.dev/cmd/waybill/internal/trial"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/egress"
+	"waybill.dev/shared/judge"
 	"waybill.dev/shared/signature"
 )
 
@@ -55,10 +55,10 @@ func verifies(key signature.Key, now func() time.Time) http.HandlerFunc {
 	}
 }
 
-func levels(found []finding.Finding) map[string]finding.Level {
-	by := make(map[string]finding.Level)
+func levels(found []judge.Finding) map[string]judge.Level {
+	by := make(map[string]judge.Level)
 	for _, f := range found {
-		if f.Found == "" || f.Means == "" || f.Level != finding.OK && f.Do == "" {
+		if f.Found == "" || f.Means == "" || f.Level != judge.OK && f.Do == "" {
 			panic("a finding that says too little: " + f.Name)
 		}
 		by[f.Name] = f.Level
@@ -67,13 +67,13 @@ func levels(found []finding.Finding) map[string]finding.Level {
 }
 
 const (
-	ok, warning, fault = finding.OK, finding.Warning, finding.Fault
+	ok, warning, fault = judge.OK, judge.Warning, judge.Fault
 )
 
 func TestTrial(t *testing.T) {
 	t.Parallel()
 	known := secret(t)
-	reached := map[string]finding.Level{"url": ok, "address": ok, "connection": ok, "tls": ok, "chain": ok, "certificate": ok}
+	reached := map[string]judge.Level{"url": ok, "address": ok, "connection": ok, "tls": ok, "chain": ok, "certificate": ok}
 	answer := func(status int) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Location", "/elsewhere?token=secret")
@@ -91,17 +91,17 @@ func TestTrial(t *testing.T) {
 	rows := map[string]struct {
 		handle http.HandlerFunc
 		known  bool
-		want   map[string]finding.Level
+		want   map[string]judge.Level
 	}{
-		"good":                      {verifies(known, time.Now), true, map[string]finding.Level{"test event": ok, "time": ok, "wrong signature": ok, "old time": ok}},
-		"good, with another secret": {verifies(secret(t), time.Now), true, map[string]finding.Level{"test event": fault, "time": ok, "wrong signature": ok}},
-		"good, with a fresh secret": {verifies(known, time.Now), false, map[string]finding.Level{"test event": ok, "time": ok, "wrong signature": ok}},
-		"takes everything":          {answer(200), true, map[string]finding.Level{"test event": ok, "time": ok, "wrong signature": warning}},
-		"takes everything, unknown": {answer(200), false, map[string]finding.Level{"test event": warning, "time": ok, "wrong signature": warning}},
-		"looks at no clock":         {lenient, true, map[string]finding.Level{"test event": ok, "time": ok, "wrong signature": ok, "old time": warning}},
-		"redirects":                 {answer(302), true, map[string]finding.Level{"test event": fault, "time": ok, "wrong signature": ok}},
-		"is gone":                   {answer(410), true, map[string]finding.Level{"test event": fault, "time": ok, "wrong signature": ok}},
-		"fails":                     {answer(500), false, map[string]finding.Level{"test event": fault, "time": ok, "wrong signature": warning}},
+		"good":                      {verifies(known, time.Now), true, map[string]judge.Level{"test event": ok, "time": ok, "wrong signature": ok, "old time": ok}},
+		"good, with another secret": {verifies(secret(t), time.Now), true, map[string]judge.Level{"test event": fault, "time": ok, "wrong signature": ok}},
+		"good, with a fresh secret": {verifies(known, time.Now), false, map[string]judge.Level{"test event": ok, "time": ok, "wrong signature": ok}},
+		"takes everything":          {answer(200), true, map[string]judge.Level{"test event": ok, "time": ok, "wrong signature": warning}},
+		"takes everything, unknown": {answer(200), false, map[string]judge.Level{"test event": warning, "time": ok, "wrong signature": warning}},
+		"looks at no clock":         {lenient, true, map[string]judge.Level{"test event": ok, "time": ok, "wrong signature": ok, "old time": warning}},
+		"redirects":                 {answer(302), true, map[string]judge.Level{"test event": fault, "time": ok, "wrong signature": ok}},
+		"is gone":                   {answer(410), true, map[string]judge.Level{"test event": fault, "time": ok, "wrong signature": ok}},
+		"fails":                     {answer(500), false, map[string]judge.Level{"test event": fault, "time": ok, "wrong signature": warning}},
 	}
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {
