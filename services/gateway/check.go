@@ -3,7 +3,7 @@ package gateway
 import (
 	"context"
 
-	"waybill.dev/services/gateway/internal/archive"
+	"waybill.dev/services/gateway/internal/folder"
 	"waybill.dev/services/gateway/internal/tenant"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/egress"
@@ -18,7 +18,7 @@ func CheckDeployment(ctx context.Context, packed []byte, build domain.Build, var
 	for name, value := range variables {
 		values[name] = domain.Secret(value)
 	}
-	compiled, faults := tenant.Rules{Egress: policy}.Make(ctx, archive.Zip, packed, &build, values)
+	compiled, faults := tenant.Rules{Egress: policy}.Make(ctx, folder.Zip, packed, &build, values)
 	if len(faults) > 0 {
 		return nil, faults
 	}

@@ -1,6 +1,18 @@
 // Package gateway is Waybill's data plane: it serves routes that others define, by their
 // files. Nothing of it knows the rest of Waybill; what routes may call besides back ends is
 // registered with it.
+//
+// The packages below internal, from what is written to what answers:
+//
+//	jsontree, jsonschema, routefile               what route files say
+//	route, policy, handler, ratelimit, upstream   what a route is made of
+//	mcpserver                                     routes as tools for AI clients
+//	site                                          the routes of one folder, checked and compiled
+//	folder, tenant, builder                       the way from an upload to a site
+//	local, rollout, follow, hosts                 which site answers a request
+//	acme, certificates, clientcert                TLS of custom domains and of callers
+//	tunnel                                        back ends behind agents
+//	observe, metering                             what was answered, counted
 package gateway
 
 import (

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"waybill.dev/services/gateway/internal/archive"
+	"waybill.dev/services/gateway/internal/folder"
 	"waybill.dev/services/gateway/internal/routefile"
 	"waybill.dev/services/gateway/internal/site"
 	"waybill.dev/services/gateway/internal/tenant"
@@ -101,7 +101,7 @@ func (w *work) steps(ctx context.Context) (deployments.Result, error) {
 	if err := w.begin(ctx, stepUnpack); err != nil {
 		return deployments.Result{}, err
 	}
-	files, faults := archive.Read(ctx, w.claim.Format, w.claim.Archive)
+	files, faults := folder.Unpack(ctx, w.claim.Format, w.claim.Archive)
 	if err := ctx.Err(); err != nil {
 		return deployments.Result{}, err
 	}

@@ -24,8 +24,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"waybill.dev/services/gateway/gatewaytest"
-	"waybill.dev/services/gateway/internal/archive"
 	"waybill.dev/services/gateway/internal/builder"
+	"waybill.dev/services/gateway/internal/folder"
 	"waybill.dev/services/gateway/internal/tenant"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/bus/bustest"
@@ -272,7 +272,7 @@ func TestFaults(t *testing.T) {
 		build := r.upload("main", files)
 		r.nudge()
 		build = r.ended(build)
-		_, faults := tenant.Rules{}.Make(t.Context(), archive.Zip, pack(t, files), &build, nil)
+		_, faults := tenant.Rules{}.Make(t.Context(), folder.Zip, pack(t, files), &build, nil)
 		var want []domain.BuildFault
 		var lines []domain.BuildLine
 		for _, f := range faults {

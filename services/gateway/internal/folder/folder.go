@@ -1,4 +1,5 @@
-// Package folder has a folder of route files as it was at one moment.
+// Package folder has route files in memory: those of a folder as it was at one moment, or those of
+// an archive that was uploaded. Nothing is ever written to a disk.
 package folder
 
 import (
@@ -62,8 +63,8 @@ func Read(dir string, before *Folder) (*Folder, error) {
 	return f, nil
 }
 
-// Of returns a folder with these files, by their paths. The caller has kept to the bounds.
-func Of(files map[string][]byte) *Folder {
+// of returns a folder with these files, by their paths. The caller has kept to the bounds.
+func of(files map[string][]byte) *Folder {
 	f := &Folder{files: make(map[string]*file, len(files)), names: make(map[string][]string)}
 	for name, body := range files {
 		f.files[name] = &file{size: int64(len(body)), body: body, sum: sha256.Sum256(body)}

@@ -16,7 +16,6 @@ import (
 
 	"waybill.dev/config"
 	"waybill.dev/services/gateway/internal/folder"
-	"waybill.dev/services/gateway/internal/issuer"
 	"waybill.dev/services/gateway/internal/observe"
 	"waybill.dev/services/gateway/internal/policy"
 	"waybill.dev/services/gateway/internal/ratelimit"
@@ -67,7 +66,6 @@ type Routes struct {
 	options    Options
 	rateLimits ratelimit.Counters
 	upstreams  *upstream.Pools
-	issuers    *issuer.Pool
 	metrics    *metrics
 	current    atomic.Pointer[served]
 
@@ -93,7 +91,6 @@ func New(options Options) (*Routes, error) {
 		options: options.complete(), rateLimits: ratelimit.NewPool(0, nil).Of(""),
 		upstreams: upstream.NewPools(options.Egress), metrics: newMetrics(options.Registerer),
 	}
-	r.issuers = issuer.NewPool(r.upstreams)
 	files, seen, err := r.options.open()
 	if err != nil {
 		return nil, err
@@ -152,7 +149,7 @@ func (o Options) compile(files fs.FS) (*site.Site, site.Faults) {
 // serve gives a site what it is served with.
 func (r *Routes) serve(compiled *site.Site) *served {
 	return &served{compiled, &route.Runtime{
-		Authenticator: r.options.Authenticator, Tokens: r.options.Tokens, Changes: r.options.Changes, Issuers: r.issuers, RateLimits: r.rateLimits, Upstreams: r.upstreams,
+		Authenticator: r.options.Authenticator, Tokens: r.options.Tokens, Changes: r.options.Changes, RateLimits: r.rateLimits, Upstreams: r.upstreams,
 		Memory: r.options.Memory, Logger: r.options.Logger, Called: r.metrics.enter(compiled.Routes()),
 		Ended: r.options.Traffic.Of(domain.LocalDeployment, ""), Meters: r.options.Meters, Deployment: domain.LocalDeployment,
 	}}

@@ -133,7 +133,7 @@ func (p *jwtAuth) In(ctx context.Context, r *route.Request) (*route.Response, er
 	if !ok {
 		return nil, &tokenError{reason: "there is none"}
 	}
-	verified, err := p.rules.Verify(ctx, token, r.Runtime.Issuers.Keys(p.rules.Issuer, p.jwks, p.base))
+	verified, err := p.rules.Verify(ctx, token, r.Runtime.Upstreams.Keys(p.rules.Issuer, p.jwks, p.base))
 	switch {
 	case errors.Is(err, jwt.ErrUnavailable):
 		return nil, &issuerError{err}

@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"waybill.dev/services/gateway/internal/issuer"
 	"waybill.dev/services/gateway/internal/route"
 	"waybill.dev/services/gateway/internal/site"
 	"waybill.dev/services/gateway/internal/upstream"
@@ -120,12 +119,11 @@ func (d *deployment) refuse(w http.ResponseWriter, r *http.Request, id string, p
 func (d *deployment) newTable(build string, compiled *site.Site, before *table) *table {
 	o := &d.rollout.options
 	pools := upstream.NewGuardedPools(o.Guard, o.Services)
-	issuers := issuer.NewPool(pools)
 	if before != nil {
-		pools, issuers = before.runtime.Upstreams, before.runtime.Issuers
+		pools = before.runtime.Upstreams
 	}
 	return &table{build, compiled, &route.Runtime{
-		Authenticator: o.Authenticator, ClientCertificates: o.ClientCertificates, RateLimits: d.share.counts.Of(d.name), Upstreams: pools, Issuers: issuers, Memory: o.Memory,
+		Authenticator: o.Authenticator, ClientCertificates: o.ClientCertificates, RateLimits: d.share.counts.Of(d.name), Upstreams: pools, Memory: o.Memory,
 		Logger: faultsOnly(o.Logger).With("deployment", d.name), Called: func(int, bool, int, time.Duration) {},
 		Ended: o.Traffic.Of(d.name, build), Meters: o.Meters, Deployment: d.name,
 	}, d.rollout.begin(d.share, compiled)}

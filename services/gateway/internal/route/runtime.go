@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"time"
 
-	"waybill.dev/services/gateway/internal/issuer"
 	"waybill.dev/services/gateway/internal/ratelimit"
 	"waybill.dev/services/gateway/internal/upstream"
 	"waybill.dev/shared/apikey"
@@ -27,8 +26,6 @@ type Runtime struct {
 	Tokens Tokens
 	// Changes tell AI clients that follow resources; nil: nobody can be told.
 	Changes Changes
-	// Issuers have the keys of those whose access tokens routes take.
-	Issuers *issuer.Pool
 	// ClientCertificates judges those of callers; nil: none is good.
 	ClientCertificates ClientCertificates
 	RateLimits         ratelimit.Counters

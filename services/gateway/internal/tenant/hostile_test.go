@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"waybill.dev/services/gateway/internal/archive"
+	"waybill.dev/services/gateway/internal/folder"
 	"waybill.dev/services/gateway/internal/tenant"
 )
 
@@ -67,7 +67,7 @@ func TestHostileSchemas(t *testing.T) { //nolint:paralleltest // memory is the p
 			packed := zipped(t, besides(tc.file, tc.more))
 			var said string
 			most, took := peak(func() {
-				made, faults := tenant.Rules{}.Make(t.Context(), archive.Zip, packed, build(), nil)
+				made, faults := tenant.Rules{}.Make(t.Context(), folder.Zip, packed, build(), nil)
 				if made != nil || len(faults) != 1 {
 					said = fmt.Sprintf("%d faults, %v", len(faults), made != nil)
 				}

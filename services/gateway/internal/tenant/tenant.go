@@ -12,7 +12,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"waybill.dev/services/gateway/internal/archive"
+	"waybill.dev/services/gateway/internal/folder"
 	"waybill.dev/services/gateway/internal/jsonschema"
 	"waybill.dev/services/gateway/internal/policy"
 	"waybill.dev/services/gateway/internal/routefile"
@@ -54,7 +54,7 @@ type Rules struct {
 // Make returns the site of an archive, or everything that is wrong with it. Of the build,
 // Account, Project, Branch, EnvironmentType, Deployment and ID are used.
 func (r Rules) Make(ctx context.Context, format string, packed []byte, build *domain.Build, variables map[string]domain.Secret) (*site.Site, site.Faults) {
-	files, faults := archive.Read(ctx, format, packed)
+	files, faults := folder.Unpack(ctx, format, packed)
 	if len(faults) > 0 {
 		return nil, faults
 	}

@@ -16,7 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"waybill.dev/services/gateway/gatewaytest"
-	"waybill.dev/services/gateway/internal/archive"
+	"waybill.dev/services/gateway/internal/folder"
 	"waybill.dev/services/gateway/internal/ratelimit"
 	"waybill.dev/services/gateway/internal/route"
 	"waybill.dev/services/gateway/internal/site"
@@ -49,7 +49,7 @@ func routes(operation string) string {
 	return `{"openapi":"3.1.0","info":{"title":"T","version":"1"},"paths":{"/x":{"get":` + operation + `}}}`
 }
 
-func folder(files map[string]string) fs.FS {
+func filesOf(files map[string]string) fs.FS {
 	f := fstest.MapFS{}
 	for name, body := range files {
 		f[name] = &fstest.MapFile{Data: []byte(body)}
@@ -58,7 +58,7 @@ func folder(files map[string]string) fs.FS {
 }
 
 func compile(files map[string]string, rules tenant.Rules) (*site.Site, site.Faults) {
-	return rules.Compile(context.Background(), folder(files), build(), variables())
+	return rules.Compile(context.Background(), filesOf(files), build(), variables())
 }
 
 // policies is a policies.json with one policy, called p.
@@ -201,7 +201,7 @@ func TestVariables(t *testing.T) {
 	body := "$env(" + strings.Join(names, ")|$env(") + ")|"
 	values := variables()
 	values["WAYBILL_ACCOUNT"] = "forged"
-	s, faults := tenant.Rules{}.Compile(t.Context(), folder(map[string]string{"a.oas.json": routes(handled("staticHandler", `{"body":"`+body+`"}`))}), build(), values)
+	s, faults := tenant.Rules{}.Compile(t.Context(), filesOf(map[string]string{"a.oas.json": routes(handled("staticHandler", `{"body":"`+body+`"}`))}), build(), values)
 	if len(faults) > 0 {
 		t.Fatal(faults)
 	}
@@ -292,7 +292,7 @@ func TestTooLarge(t *testing.T) {
 // An archive becomes a site, or says why not.
 func TestMake(t *testing.T) {
 	t.Parallel()
-	if _, faults := (tenant.Rules{}).Make(t.Context(), archive.Zip, []byte("no archive"), build(), nil); len(faults) != 1 || !strings.Contains(faults[0].Message, "no zip archive") {
+	if _, faults := (tenant.Rules{}).Make(t.Context(), folder.Zip, []byte("no archive"), build(), nil); len(faults) != 1 || !strings.Contains(faults[0].Message, "no zip archive") {
 		t.Errorf("%v", faults)
 	}
 }
@@ -316,7 +316,7 @@ func TestEnded(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, faults := tenant.Rules{}.Compile(ctx, folder(map[string]string{"a.oas.json": posts("true")}), build(), nil)
+	_, faults := tenant.Rules{}.Compile(ctx, filesOf(map[string]string{"a.oas.json": posts("true")}), build(), nil)
 	if len(faults) != 1 || !strings.Contains(faults[0].Message, "has been ended") {
 		t.Errorf("%d faults: %.500s", len(faults), faults)
 	}

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"waybill.dev/shared/egress"
+	"waybill.dev/shared/jwt"
 )
 
 // BackEnd is where routes forward to: a scheme, a host and a port that were configured.
@@ -20,20 +21,24 @@ type BackEnd struct {
 func To(base *url.URL) BackEnd { return BackEnd{base, egress.Authority(base), nil} }
 
 // Pools have the connections to back ends, one pool for each host and port, whichever routes
-// share it. They outlive the routes: a change of the route files costs no connection.
+// share it, and the keys of the issuers of access tokens that were asked over them. They outlive
+// the routes: a change of the route files costs no connection.
 type Pools struct {
 	make     func(base *url.URL) *Transport
 	services Services // nil if there are no tunnels
 
 	mu    sync.RWMutex
 	pools map[string]*Transport // by host:port
+
+	issuersMu sync.Mutex
+	issuers   map[source]*jwt.Keys
 }
 
 // NewPools returns pools without connections. The policy says where redirects may lead.
 func NewPools(policy *egress.Policy) *Pools {
 	return &Pools{
 		make:  func(base *url.URL) *Transport { return NewTransport(policy, base, egress.Options{}) },
-		pools: make(map[string]*Transport),
+		pools: make(map[string]*Transport), issuers: make(map[source]*jwt.Keys),
 	}
 }
 
@@ -41,7 +46,11 @@ func NewPools(policy *egress.Policy) *Pools {
 // process.
 // services sends requests through tunnels. It may be nil: then services behind tunnels are down.
 func NewGuardedPools(guard *Guard, services Services) *Pools {
-	return &Pools{services: services, make: func(*url.URL) *Transport { return guard.transport() }, pools: make(map[string]*Transport)}
+	return &Pools{
+		services: services,
+		make:     func(*url.URL) *Transport { return guard.transport() },
+		pools:    make(map[string]*Transport), issuers: make(map[source]*jwt.Keys),
+	}
 }
 
 // RoundTrip sends a request to the back end, or to where that has redirected, see

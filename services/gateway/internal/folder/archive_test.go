@@ -1,4 +1,4 @@
-package archive_test
+package folder_test
 
 import (
 	"archive/tar"
@@ -23,7 +23,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
-	"waybill.dev/services/gateway/internal/archive"
+	"waybill.dev/services/gateway/internal/folder"
 	"waybill.dev/services/gateway/internal/routefile"
 	"waybill.dev/shared/jsonscan/attack"
 )
@@ -112,7 +112,7 @@ func gzipped(t testing.TB, write func(io.Writer) error) []byte {
 }
 
 func packed(t testing.TB, format string, entries ...entry) []byte {
-	if format == archive.Zip {
+	if format == folder.Zip {
 		return zipped(t, entries...)
 	}
 	return tarred(t, entries...)
@@ -136,7 +136,7 @@ func contents(t testing.TB, files fs.FS) map[string]string {
 	return found
 }
 
-var formats = []string{archive.Zip, archive.TarGz}
+var formats = []string{folder.Zip, folder.TarGz}
 
 // The folder of the route files is found, however the archive was made.
 func TestRead(t *testing.T) {
@@ -159,14 +159,14 @@ func TestRead(t *testing.T) {
 		"config in a folder": {[]entry{{name: "shop-main/README.md", body: "x"}, {name: "shop-main/config/a.oas.json", body: routes}}, config},
 		"config alone":       {[]entry{{name: "config/a.oas.json", body: routes}}, config},
 		"config of others":   {[]entry{{name: "a.oas.json", body: routes}, {name: "config/x.json", body: "1"}}, map[string]string{"a.oas.json": routes, "config/x.json": "1"}},
-		"like a bound": {[]entry{{name: "1/2/3/4/5/6/7/8/deep", body: "x"}, {name: "a.oas.json", body: strings.Repeat(" ", archive.MaxRouteFile)}, {name: "x", body: strings.Repeat("x", archive.MaxFile)}},
-			map[string]string{"1/2/3/4/5/6/7/8/deep": "x", "a.oas.json": strings.Repeat(" ", archive.MaxRouteFile), "x": strings.Repeat("x", archive.MaxFile)}},
+		"like a bound": {[]entry{{name: "1/2/3/4/5/6/7/8/deep", body: "x"}, {name: "a.oas.json", body: strings.Repeat(" ", folder.MaxRouteFile)}, {name: "x", body: strings.Repeat("x", folder.MaxFile)}},
+			map[string]string{"1/2/3/4/5/6/7/8/deep": "x", "a.oas.json": strings.Repeat(" ", folder.MaxRouteFile), "x": strings.Repeat("x", folder.MaxFile)}},
 		"nothing": {nil, map[string]string{}},
 	} {
 		for _, format := range formats {
 			t.Run(name+" "+format, func(t *testing.T) {
 				t.Parallel()
-				files, faults := archive.Read(t.Context(), format, packed(t, format, tc.entries...))
+				files, faults := folder.Unpack(t.Context(), format, packed(t, format, tc.entries...))
 				if len(faults) > 0 {
 					t.Fatal(faults)
 				}
@@ -193,7 +193,7 @@ func TestGitArchive(t *testing.T) {
 		_, _ = io.WriteString(w, "{}")
 		return w.Close()
 	})
-	files, faults := archive.Read(t.Context(), archive.TarGz, append(raw, gzipped(t, func(io.Writer) error { return nil })...))
+	files, faults := folder.Unpack(t.Context(), folder.TarGz, append(raw, gzipped(t, func(io.Writer) error { return nil })...))
 	if len(faults) > 0 {
 		t.Fatal(faults)
 	}
@@ -224,23 +224,23 @@ var hostile = map[string]struct {
 	"two slashes":           {entry{name: "pages//a.txt"}, "no path within", ""},
 	"a dot within":          {entry{name: "pages/./a.txt"}, "no path within", ""},
 	"up after a dot left":   {entry{name: ".git/../../a"}, "no path within", ""},
-	"NUL":                   {entry{name: "a\x00.txt"}, "NUL", archive.Zip},
+	"NUL":                   {entry{name: "a\x00.txt"}, "NUL", folder.Zip},
 	"not UTF-8":             {entry{name: "\xff\xfe.txt"}, "not UTF-8", ""},
 	"too deep":              {entry{name: "1/2/3/4/5/6/7/8/9/a.txt"}, "deeper than 8", ""},
 	"a symbolic link":       {entry{name: "a.oas.json", body: "/etc/passwd", mode: fs.ModeSymlink}, "is a link", ""},
 	"a hidden link":         {entry{name: ".a", body: "/etc/passwd", mode: fs.ModeSymlink}, "is a link", ""},
-	"a hard link":           {entry{name: "a.oas.json", body: "b.txt", mode: hardLink}, "is a link", archive.TarGz},
+	"a hard link":           {entry{name: "a.oas.json", body: "b.txt", mode: hardLink}, "is a link", folder.TarGz},
 	"a device":              {entry{name: "a", mode: fs.ModeDevice}, "neither a file nor a folder", ""},
-	"a character device":    {entry{name: "a", mode: fs.ModeCharDevice}, "neither a file nor a folder", archive.TarGz},
+	"a character device":    {entry{name: "a", mode: fs.ModeCharDevice}, "neither a file nor a folder", folder.TarGz},
 	"a pipe":                {entry{name: "a", mode: fs.ModeNamedPipe}, "neither a file nor a folder", ""},
-	"a socket":              {entry{name: "a", mode: fs.ModeSocket}, "neither a file nor a folder", archive.Zip},
-	"encrypted":             {entry{name: "a", body: "x", flags: 1}, "encrypted", archive.Zip},
-	"strongly encrypted":    {entry{name: "a", body: "x", flags: 1<<6 | 1}, "encrypted", archive.Zip},
-	"hidden directory":      {entry{name: "a", body: "x", flags: 1 << 13}, "encrypted", archive.Zip},
-	"bzip2":                 {entry{name: "a", body: "x", method: 12}, "not known", archive.Zip},
-	"damaged":               {entry{name: "a", body: "xyz", method: zip.Deflate}, "damaged", archive.Zip},
-	"a long file":           {entry{name: "a", body: strings.Repeat("x", archive.MaxFile+1)}, "longer than 1 MiB", ""},
-	"a long route file":     {entry{name: "a.oas.json", body: strings.Repeat(" ", archive.MaxRouteFile+1)}, "longer than 4 MiB", ""},
+	"a socket":              {entry{name: "a", mode: fs.ModeSocket}, "neither a file nor a folder", folder.Zip},
+	"encrypted":             {entry{name: "a", body: "x", flags: 1}, "encrypted", folder.Zip},
+	"strongly encrypted":    {entry{name: "a", body: "x", flags: 1<<6 | 1}, "encrypted", folder.Zip},
+	"hidden directory":      {entry{name: "a", body: "x", flags: 1 << 13}, "encrypted", folder.Zip},
+	"bzip2":                 {entry{name: "a", body: "x", method: 12}, "not known", folder.Zip},
+	"damaged":               {entry{name: "a", body: "xyz", method: zip.Deflate}, "damaged", folder.Zip},
+	"a long file":           {entry{name: "a", body: strings.Repeat("x", folder.MaxFile+1)}, "longer than 1 MiB", ""},
+	"a long route file":     {entry{name: "a.oas.json", body: strings.Repeat(" ", folder.MaxRouteFile+1)}, "longer than 4 MiB", ""},
 	"there twice":           {entry{name: "b.txt"}, "twice", ""},
 	"there in another case": {entry{name: "B.TXT"}, "twice", ""},
 	"Kelvin":                {entry{name: "\u212aELVIN"}, "twice", ""},
@@ -261,7 +261,7 @@ func TestHostileEntries(t *testing.T) {
 			all = append(all, tc.entry)
 			t.Run(name+" "+format, func(t *testing.T) {
 				t.Parallel()
-				files, faults := archive.Read(t.Context(), format, packed(t, format, append(slices.Clone(good), tc.entry)...))
+				files, faults := folder.Unpack(t.Context(), format, packed(t, format, append(slices.Clone(good), tc.entry)...))
 				if len(faults) != 1 || !strings.Contains(faults[0].Message, tc.want) || files != nil {
 					t.Fatalf("%v, want one fault: %s", faults, tc.want)
 				}
@@ -272,7 +272,7 @@ func TestHostileEntries(t *testing.T) {
 		}
 		t.Run("all at once "+format, func(t *testing.T) {
 			t.Parallel()
-			_, faults := archive.Read(t.Context(), format, packed(t, format, all...))
+			_, faults := folder.Unpack(t.Context(), format, packed(t, format, all...))
 			if want := len(all) - len(good); len(faults) < want {
 				t.Errorf("%d faults, want %d", len(faults), want)
 			}
@@ -299,18 +299,18 @@ func numbered(i int) entry { return entry{name: fmt.Sprintf("f%07d", i)} }
 // bombs by count, by ratio, by headers and by overlapping. Those of gzip are one member many
 // times: that is quickly made.
 var bombs = map[string]bomb{
-	"1,001 files, zip":      {archive.Zip, "too many files", func(t testing.TB) []byte { return zipped(t, many(1001, numbered)...) }},
-	"1,001 files, tar":      {archive.TarGz, "too many files", func(t testing.TB) []byte { return tarred(t, many(1001, numbered)...) }},
-	"21,000 files, zip":     {archive.Zip, "too many files", func(t testing.TB) []byte { return zipped(t, many(21_000, numbered)...) }},
-	"10^6 files, tar":       {archive.TarGz, "too many files", func(t testing.TB) []byte { return bytes.Repeat(unended(t, many(1000, numbered)...), 1000) }},
-	"10^6 folders, tar":     {archive.TarGz, "too many files", func(t testing.TB) []byte { return bytes.Repeat(unended(t, many(1000, folderEntry)...), 1000) }},
-	"65,535 files, as said": {archive.Zip, "no zip archive", func(t testing.TB) []byte { return saying(zipped(t, numbered(0)), 0xffff) }},
-	"hidden files, zip":     {archive.Zip, "too many files", func(t testing.TB) []byte { return zipped(t, many(1001, hiddenEntry)...) }},
-	"by ratio, zip":         {archive.Zip, "32 MiB", func(t testing.TB) []byte { return zipped(t, many(33, zeros)...) }},
-	"by ratio, tar":         {archive.TarGz, "32 MiB", func(t testing.TB) []byte { return endless(t, 0, many(33, zeros)...) }},
-	"hidden and 4 GiB, tar": {archive.TarGz, "32 MiB", func(t testing.TB) []byte { return endless(t, 4<<30, entry{name: ".a"}) }},
-	"behind the end, tar":   {archive.TarGz, "32 MiB", func(t testing.TB) []byte { return append(tarred(t, numbered(1)), endless(t, 0)...) }},
-	"by headers, tar": {archive.TarGz, "32 MiB", func(t testing.TB) []byte {
+	"1,001 files, zip":      {folder.Zip, "too many files", func(t testing.TB) []byte { return zipped(t, many(1001, numbered)...) }},
+	"1,001 files, tar":      {folder.TarGz, "too many files", func(t testing.TB) []byte { return tarred(t, many(1001, numbered)...) }},
+	"21,000 files, zip":     {folder.Zip, "too many files", func(t testing.TB) []byte { return zipped(t, many(21_000, numbered)...) }},
+	"10^6 files, tar":       {folder.TarGz, "too many files", func(t testing.TB) []byte { return bytes.Repeat(unended(t, many(1000, numbered)...), 1000) }},
+	"10^6 folders, tar":     {folder.TarGz, "too many files", func(t testing.TB) []byte { return bytes.Repeat(unended(t, many(1000, folderEntry)...), 1000) }},
+	"65,535 files, as said": {folder.Zip, "no zip archive", func(t testing.TB) []byte { return saying(zipped(t, numbered(0)), 0xffff) }},
+	"hidden files, zip":     {folder.Zip, "too many files", func(t testing.TB) []byte { return zipped(t, many(1001, hiddenEntry)...) }},
+	"by ratio, zip":         {folder.Zip, "32 MiB", func(t testing.TB) []byte { return zipped(t, many(33, zeros)...) }},
+	"by ratio, tar":         {folder.TarGz, "32 MiB", func(t testing.TB) []byte { return endless(t, 0, many(33, zeros)...) }},
+	"hidden and 4 GiB, tar": {folder.TarGz, "32 MiB", func(t testing.TB) []byte { return endless(t, 4<<30, entry{name: ".a"}) }},
+	"behind the end, tar":   {folder.TarGz, "32 MiB", func(t testing.TB) []byte { return append(tarred(t, numbered(1)), endless(t, 0)...) }},
+	"by headers, tar": {folder.TarGz, "32 MiB", func(t testing.TB) []byte {
 		return bytes.Repeat(gzipped(t, func(to io.Writer) error {
 			w := tar.NewWriter(to)
 			records := map[string]string{"WAYBILL.x": strings.Repeat("x", 900<<10)}
@@ -320,23 +320,23 @@ var bombs = map[string]bomb{
 			return w.Flush()
 		}), 900)
 	}},
-	"overlapping, zip": {archive.Zip, "overlap", overlapping},
-	"one in many, zip": {archive.Zip, "overlap", quoting},
-	"truncated, zip":   {archive.Zip, "only a part", func(t testing.TB) []byte { return cut(zipped(t, many(3, zeros)...)) }},
-	"truncated, tar":   {archive.TarGz, "only a part", func(t testing.TB) []byte { return cut(tarred(t, many(3, zeros)...)) }},
-	"no checksum, tar": {archive.TarGz, "only a part", func(t testing.TB) []byte { raw := tarred(t, zeros(1)); return raw[:len(raw)-4] }},
-	"nothing, zip":     {archive.Zip, "no zip archive", func(testing.TB) []byte { return nil }},
-	"nothing, tar":     {archive.TarGz, "no tar.gz archive", func(testing.TB) []byte { return nil }},
-	"the other, zip":   {archive.Zip, "no zip archive", func(t testing.TB) []byte { return tarred(t, numbered(1)) }},
-	"the other, tar":   {archive.TarGz, "no tar.gz archive", func(t testing.TB) []byte { return zipped(t, numbered(1)) }},
-	"no tar in it":     {archive.TarGz, "no tar.gz archive", func(t testing.TB) []byte { return gzipped(t, mebibyte) }},
+	"overlapping, zip": {folder.Zip, "overlap", overlapping},
+	"one in many, zip": {folder.Zip, "overlap", quoting},
+	"truncated, zip":   {folder.Zip, "only a part", func(t testing.TB) []byte { return cut(zipped(t, many(3, zeros)...)) }},
+	"truncated, tar":   {folder.TarGz, "only a part", func(t testing.TB) []byte { return cut(tarred(t, many(3, zeros)...)) }},
+	"no checksum, tar": {folder.TarGz, "only a part", func(t testing.TB) []byte { raw := tarred(t, zeros(1)); return raw[:len(raw)-4] }},
+	"nothing, zip":     {folder.Zip, "no zip archive", func(testing.TB) []byte { return nil }},
+	"nothing, tar":     {folder.TarGz, "no tar.gz archive", func(testing.TB) []byte { return nil }},
+	"the other, zip":   {folder.Zip, "no zip archive", func(t testing.TB) []byte { return tarred(t, numbered(1)) }},
+	"the other, tar":   {folder.TarGz, "no tar.gz archive", func(t testing.TB) []byte { return zipped(t, numbered(1)) }},
+	"no tar in it":     {folder.TarGz, "no tar.gz archive", func(t testing.TB) []byte { return gzipped(t, mebibyte) }},
 	"another format":   {"rar", "neither zip nor tar.gz", func(testing.TB) []byte { return []byte("Rar!") }},
 }
 
 func folderEntry(i int) entry { return entry{name: fmt.Sprintf("f%07d/", i), mode: fs.ModeDir} }
 func hiddenEntry(i int) entry { return entry{name: fmt.Sprintf(".git/%d", i)} }
 
-var megabyte = strings.Repeat("\x00", archive.MaxFile)
+var megabyte = strings.Repeat("\x00", folder.MaxFile)
 
 func zeros(i int) entry { return entry{name: fmt.Sprintf("%d.bin", i), body: megabyte} }
 
@@ -430,7 +430,7 @@ func TestBombs(t *testing.T) { //nolint:paralleltest // memory is the process's
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			began := time.Now()
-			files, faults := archive.Read(t.Context(), tc.format, raw)
+			files, faults := folder.Unpack(t.Context(), tc.format, raw)
 			took := time.Since(began)
 			runtime.ReadMemStats(&after)
 			if len(faults) != 1 || !strings.Contains(faults[0].Message, tc.want) || files != nil {
@@ -452,7 +452,7 @@ func TestTime(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, format := range formats {
-		if _, faults := archive.Read(ctx, format, packed(t, format, numbered(1))); len(faults) != 1 || !strings.Contains(faults[0].Message, "in time") {
+		if _, faults := folder.Unpack(ctx, format, packed(t, format, numbered(1))); len(faults) != 1 || !strings.Contains(faults[0].Message, "in time") {
 			t.Errorf("%s: %v", format, faults)
 		}
 	}
@@ -470,13 +470,13 @@ func FuzzRead(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, isZip bool, raw []byte) {
-		format := archive.TarGz
+		format := folder.TarGz
 		if isZip {
-			format = archive.Zip
+			format = folder.Zip
 		}
 		var files fs.FS
 		var faults routefile.Faults
-		attack.Hold(t, len(raw)+archive.MaxTotal, attack.Allowance{}, func() { files, faults = archive.Read(t.Context(), format, raw) })
+		attack.Hold(t, len(raw)+folder.MaxTotal, attack.Allowance{}, func() { files, faults = folder.Unpack(t.Context(), format, raw) })
 		if (files == nil) != (len(faults) > 0) {
 			t.Fatalf("%v and %v", files, faults)
 		}
@@ -486,11 +486,11 @@ func FuzzRead(f *testing.F) {
 		total := 0
 		found := contents(t, files)
 		for name, body := range found {
-			if total += len(body); !fs.ValidPath(name) || strings.Count(name, "/") > archive.MaxDepth {
+			if total += len(body); !fs.ValidPath(name) || strings.Count(name, "/") > folder.MaxDepth {
 				t.Errorf("a file is called %q", name)
 			}
 		}
-		if total > archive.MaxTotal || len(found) > archive.MaxFiles {
+		if total > folder.MaxTotal || len(found) > folder.MaxFiles {
 			t.Errorf("%d files of %d bytes", len(found), total)
 		}
 	})

@@ -1,6 +1,4 @@
-// Package archive reads what users upload: route files, packed. What it returns is in memory;
-// nothing is ever written to a disk.
-package archive
+package folder
 
 import (
 	"archive/tar"
@@ -23,27 +21,27 @@ const (
 
 // Bounds of what is in an archive.
 const (
-	MaxTotal     = 32 << 20 // bytes, unpacked
-	MaxFiles     = 1000
-	MaxDepth     = 8 // folders above a file
-	MaxRouteFile = 4 << 20
-	MaxFile      = 1 << 20 // of any other
+	maxUnpacked        = 32 << 20 // bytes, unpacked
+	maxPackedFiles     = 1000
+	maxPackedDepth     = 8 // folders above a file
+	maxPackedRouteFile = 4 << 20
+	maxPackedFile      = 1 << 20 // of any other
 
 	// maxEntries bounds what is in an archive besides files.
-	maxEntries = 4 * MaxFiles
+	maxEntries = 4 * maxPackedFiles
 	// maxStream bounds a tar archive with its headers, in bytes.
-	maxStream = MaxTotal + 2*MaxFiles<<10 + 1<<20
+	maxStream = maxUnpacked + 2*maxPackedFiles<<10 + 1<<20
 	// maxDirectory is how many entries the directory of a zip archive may have. They are counted
 	// before the directory is read, because reading takes some 300 bytes of memory for each.
 	// The entries of a zip archive that is stored inside the archive count, too.
-	maxDirectory = 20 * MaxFiles
+	maxDirectory = 20 * maxPackedFiles
 )
 
-// Read returns the route files that an archive holds, or everything that is wrong with it. A
+// Unpack returns the route files that an archive holds, or everything that is wrong with it. A
 // single folder at the top is left out; where there is a folder config with route files, that
 // is what is returned. Files and folders whose names begin with a dot, and what macOS adds,
 // are left out, but count. If ctx ends, a fault says that the check was cancelled.
-func Read(ctx context.Context, format string, packed []byte) (fs.FS, routefile.Faults) {
+func Unpack(ctx context.Context, format string, packed []byte) (fs.FS, routefile.Faults) {
 	u := newUnpacking(ctx)
 	var err error
 	switch format {

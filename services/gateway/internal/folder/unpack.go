@@ -1,4 +1,4 @@
-package archive
+package folder
 
 import (
 	"archive/zip"
@@ -14,7 +14,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"waybill.dev/services/gateway/internal/folder"
 	"waybill.dev/services/gateway/internal/routefile"
 )
 
@@ -84,7 +83,7 @@ func (u *unpacking) take(written string, kind fs.FileMode, open func() (io.ReadC
 		return nil
 	}
 	u.count++
-	if u.count > MaxFiles {
+	if u.count > maxPackedFiles {
 		return errFiles
 	}
 	if leftOut(name) {
@@ -122,8 +121,8 @@ func nameOf(written string) (name, wrong string) {
 	if !fs.ValidPath(name) {
 		return "", "has a name that is no path within the archive"
 	}
-	if strings.Count(name, "/") > MaxDepth {
-		return "", fmt.Sprintf("is deeper than %d folders", MaxDepth)
+	if strings.Count(name, "/") > maxPackedDepth {
+		return "", fmt.Sprintf("is deeper than %d folders", maxPackedDepth)
 	}
 	return name, ""
 }
@@ -158,9 +157,9 @@ func fold(text string) string {
 
 // read returns what a file holds; nil: it is too long, or faulty.
 func (u *unpacking) read(name string, open func() (io.ReadCloser, error)) ([]byte, error) {
-	limit, what := int64(MaxFile), "1 MiB"
+	limit, what := int64(maxPackedFile), "1 MiB"
 	if base := path.Base(name); strings.HasSuffix(base, routefile.Suffix) || base == routefile.PolicyFile {
-		limit, what = MaxRouteFile, "4 MiB"
+		limit, what = maxPackedRouteFile, "4 MiB"
 	}
 	from, err := open()
 	if err != nil {
@@ -168,7 +167,7 @@ func (u *unpacking) read(name string, open func() (io.ReadCloser, error)) ([]byt
 	}
 	defer from.Close()
 	u.body.Reset()
-	left := MaxTotal - u.total
+	left := maxUnpacked - u.total
 	n, err := io.Copy(&u.body, io.LimitReader(from, min(limit, left)+1))
 	switch u.total += n; {
 	case n > left:
@@ -212,7 +211,7 @@ func (u *unpacking) result(err error) (fs.FS, routefile.Faults) {
 	}) {
 		u.strip(config)
 	}
-	return folder.Of(u.files), nil
+	return of(u.files), nil
 }
 
 func (u *unpacking) names() []string {
