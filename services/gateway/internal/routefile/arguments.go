@@ -96,7 +96,7 @@ func (o *Operation) call(in *intake, args map[string]jsonscan.Value, body []byte
 		found = append(found, jsonschema.Violation{Detail: fault})
 	}
 	var query []string
-	inURL := &pairs{left: maxParameters, put: func(name, text string) { query = append(query, component(name)+"="+text) }}
+	inURL := &pairs{left: maxParameters, put: func(name, text string) { query = append(query, route.Component(name)+"="+text) }}
 	written := make(map[string]string) // the parameters of the path, escaped
 	for i := range o.Parameters {
 		p := &o.Parameters[i]

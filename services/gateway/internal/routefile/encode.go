@@ -120,7 +120,7 @@ func (m *Media) field(w formWriter, name string, value jsonscan.Value) bool {
 	first, _, _ := strings.Cut(of.MediaType, ",")
 	media := strings.TrimSpace(first)
 	asJSON := func(value jsonscan.Value) {
-		w.add(name, component(string(value)), cmp.Or(media, "application/json"))
+		w.add(name, route.Component(string(value)), cmp.Or(media, "application/json"))
 	}
 	switch {
 	case value.Kind() == 'n':
@@ -131,7 +131,7 @@ func (m *Media) field(w formWriter, name string, value jsonscan.Value) bool {
 			if kind := element.Kind(); kind == '{' || kind == '[' {
 				asJSON(element)
 			} else {
-				w.add(name, component(word(element)), media)
+				w.add(name, route.Component(word(element)), media)
 			}
 			if w.size() > route.MaxRequest {
 				return false
@@ -161,7 +161,7 @@ func (u *urlencoded) add(name, value, _ string) {
 	if len(u.body) > 0 {
 		u.body = append(u.body, '&')
 	}
-	u.body = append(append(append(u.body, component(name)...), '='), value...)
+	u.body = append(append(append(u.body, route.Component(name)...), '='), value...)
 }
 
 func (u *urlencoded) size() int { return len(u.body) }

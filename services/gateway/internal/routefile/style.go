@@ -2,10 +2,10 @@ package routefile
 
 import (
 	"math"
-	"net/url"
 	"strconv"
 	"strings"
 
+	"waybill.dev/services/gateway/internal/route"
 	"waybill.dev/shared/jsonscan"
 )
 
@@ -115,23 +115,20 @@ func word(value jsonscan.Value) string {
 // plain is the escape of what needs none.
 func plain(text string) string { return text }
 
-// component escapes text within a query.
-func component(text string) string { return strings.ReplaceAll(url.QueryEscape(text), "+", "%20") }
-
 // reserved are the characters that stay where a parameter allows them: those that end neither a
 // value nor a query.
 const reserved = ":/?@!$'()*,;"
 
 func (p *Parameter) escape(text string) string {
 	if !p.Reserved {
-		return component(text)
+		return route.Component(text)
 	}
 	var b strings.Builder
 	for i := range len(text) {
 		if c := text[i : i+1]; strings.Contains(reserved, c) {
 			b.WriteString(c)
 		} else {
-			b.WriteString(component(c))
+			b.WriteString(route.Component(c))
 		}
 	}
 	return b.String()
