@@ -121,9 +121,6 @@ type Service struct {
 	handler     http.Handler
 }
 
-// ErrAdminKey is returned for an admin key of the wrong form.
-var ErrAdminKey = auth.ErrBootstrapKey
-
 // complete sets what may be left out.
 func (o *Options) complete() {
 	if o.RetrySchedule == nil {

@@ -22,9 +22,6 @@ type Function = selfapi.Function
 // FunctionRequest is what a Function is called with.
 type FunctionRequest = selfapi.Request
 
-// FunctionResponse is what a Function answers.
-type FunctionResponse = selfapi.Response
-
 // FunctionsModule is the name by which route files import the functions.
 const FunctionsModule = selfapi.Module
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	api "waybill.dev/services/api"
+	"waybill.dev/services/api/internal/kernel/selfapi"
 	"waybill.dev/shared/apikey"
 	"waybill.dev/shared/edge"
 	"waybill.dev/shared/problem"
@@ -40,7 +41,7 @@ func (f functions) Match(r *http.Request) (answer func(w http.ResponseWriter, r 
 	}, "/functions/{export}"
 }
 
-func (f functions) call(ctx context.Context, function api.Function, r *http.Request, requestID string) (*api.FunctionResponse, error) {
+func (f functions) call(ctx context.Context, function api.Function, r *http.Request, requestID string) (*selfapi.Response, error) {
 	key, _ := apikey.FromHeader(r.Header)
 	principal, err := f.rig.service.Authenticate(ctx, key)
 	if err != nil {

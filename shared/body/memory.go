@@ -12,10 +12,6 @@ import (
 	"waybill.dev/shared/problem"
 )
 
-// DefaultMemory is what the bodies of all requests take together, in bytes, unless it is
-// said otherwise.
-const DefaultMemory = 256 << 20
-
 // retryAfter is how long callers should wait while there is no memory for their body.
 const retryAfter = 2 * time.Second
 

@@ -145,7 +145,7 @@ func (b *Bus) InspectConsumers(ctx context.Context) ([]ConsumerLook, error) {
 	}
 	due := ConsumerLook{Stream: StreamRetries, Name: consumerDue + "*"}
 	for shard := range domain.Shards {
-		look, err := b.lookAtConsumer(ctx, StreamRetries, DueConsumer(shard), DueSubjects(shard))
+		look, err := b.lookAtConsumer(ctx, StreamRetries, DueConsumer(shard), dueSubjects(shard))
 		if err != nil {
 			return looks, err
 		}

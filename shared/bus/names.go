@@ -92,8 +92,8 @@ func OrderSubject(t *domain.Task) string {
 	return subjectOrder + t.Account + "." + t.Webhook.Token() + "." + string(t.Delivery)
 }
 
-// OrderSubjects returns the pattern of the subjects of an account's deliveries that wait for their turn.
-func OrderSubjects(account string) string { return subjectOrder + account + ".>" }
+// orderSubjects returns the pattern of the subjects of an account's deliveries that wait for their turn.
+func orderSubjects(account string) string { return subjectOrder + account + ".>" }
 
 // EventSubject returns the subject that events of account and type t are published on.
 func EventSubject(account string, t domain.EventType) string {
@@ -133,8 +133,8 @@ func HoldSubject(w domain.WebhookID) string {
 	return subjectHold + shardOf(w) + "." + w.Token()
 }
 
-// DueSubjects returns the pattern of the subjects of a shard's due deliveries.
-func DueSubjects(shard int) string { return subjectDue + strconv.Itoa(shard) + ".>" }
+// dueSubjects returns the pattern of the subjects of a shard's due deliveries.
+func dueSubjects(shard int) string { return subjectDue + strconv.Itoa(shard) + ".>" }
 
 // HoldSubjects returns the pattern of the subjects of a shard's hold queues.
 func HoldSubjects(shard int) string { return subjectHold + strconv.Itoa(shard) + ".>" }

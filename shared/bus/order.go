@@ -102,9 +102,9 @@ func orderedMessage(task *domain.Task, position Ordered) *nats.Msg {
 	return msg
 }
 
-// ParseOrdered reads the position of a delivery in a message of ORDER. The error is ErrOrdered or
+// parseOrdered reads the position of a delivery in a message of ORDER. The error is ErrOrdered or
 // ErrVersion.
-func ParseOrdered(header map[string][]string) (Ordered, error) {
+func parseOrdered(header map[string][]string) (Ordered, error) {
 	values := header[headerOrder]
 	if len(values) != 1 {
 		return Ordered{}, fmt.Errorf("read order header: %w", ErrOrdered)
@@ -144,12 +144,12 @@ const loadUnused = 30 * time.Second
 // Orders calls take with each delivery of an account that waits for its turn, without its body.
 // What can't be read is handed to take with an error. While nothing waits, no consumer is made.
 func (b *Bus) Orders(ctx context.Context, account string, take func(task *domain.Task, position Ordered, err error)) error {
-	if first, err := b.Stream(StreamOrder).Read(ctx, OrderSubjects(account), 1); err != nil || first == nil {
+	if first, err := b.Stream(StreamOrder).Read(ctx, orderSubjects(account), 1); err != nil || first == nil {
 		return err
 	}
 	name := "load-" + nats.NewInbox()[len(nats.InboxPrefix):]
 	consumer, err := b.js.CreateConsumer(ctx, StreamOrder, jetstream.ConsumerConfig{
-		Name: name, FilterSubject: OrderSubjects(account), AckPolicy: jetstream.AckNonePolicy,
+		Name: name, FilterSubject: orderSubjects(account), AckPolicy: jetstream.AckNonePolicy,
 		DeliverPolicy: jetstream.DeliverAllPolicy, HeadersOnly: true, MemoryStorage: true, Replicas: 1, InactiveThreshold: loadUnused,
 	})
 	if err != nil {
@@ -167,7 +167,7 @@ func (b *Bus) Orders(ctx context.Context, account string, take func(task *domain
 		err := reader.Fetch(ctx, MaxFetch, FetchOptions{Wait: time.Second}, func(m *Message) {
 			came++
 			task, err := ParseTask(m.Header(), nil)
-			position, positionErr := ParseOrdered(m.Header())
+			position, positionErr := parseOrdered(m.Header())
 			take(task, position, errors.Join(err, positionErr))
 		})
 		if err != nil {

@@ -63,7 +63,7 @@ func (b *Bus) Ensure(ctx context.Context) error {
 			config jetstream.ConsumerConfig
 		}{StreamRetries, pinned(pinTTL, jetstream.ConsumerConfig{
 			Durable:       DueConsumer(shard),
-			FilterSubject: DueSubjects(shard),
+			FilterSubject: dueSubjects(shard),
 			AckPolicy:     jetstream.AckExplicitPolicy, AckWait: AckWait,
 			MaxDeliver: -1, MaxAckPending: maxDueInFlight,
 		})})

@@ -29,13 +29,6 @@ const (
 	ExpiryCustomDomain        ExpiryKind = "customDomain"        // a hostname that is to pass to another account
 )
 
-// ExpiryKinds returns every kind.
-func ExpiryKinds() []ExpiryKind {
-	return []ExpiryKind{
-		ExpiryReceiverCertificate, ExpiryClientCertificate, ExpiryWebhookSecret, ExpirySigningKey, ExpiryAPIKey, ExpiryDomainCertificate, ExpiryClientCA, ExpiryCustomDomain,
-	}
-}
-
 // Certificate reports whether things of the kind are certificates. Those that have ended are told
 // of until they are renewed; a key or secret that has ended needs nothing any more.
 func (k ExpiryKind) Certificate() bool {

@@ -3,7 +3,6 @@ package egress
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"net"
 	"net/netip"
 	"strconv"
@@ -55,9 +54,6 @@ func (c *Client) Probe(ctx context.Context, raw string) (Probe, *Error) {
 	}
 	return p, nil
 }
-
-// ForAddress reports whether a failure is that an address is not allowed.
-func (e *Error) ForAddress() bool { return e.Code == CodeAddress || errors.Is(e.cause, ErrAddress) }
 
 // Callback is what every callback says in its headers.
 type Callback struct {

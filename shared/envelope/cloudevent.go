@@ -84,7 +84,7 @@ func (s *scanner) attribute(name string, event *Event) (err error) {
 	case "type":
 		event.Type, err = s.eventType()
 	case "time":
-		event.Timestamp, err = s.text(detailTime, ValidTimestamp)
+		event.Timestamp, err = s.text(detailTime, validTimestamp)
 	case "datacontenttype":
 		_, err = s.text(detailContentType, isJSON)
 	case "data":
@@ -184,7 +184,7 @@ func attributeFaults(attributes map[string]string) Faults {
 	check("id", true, detailID, domain.ValidEventID)
 	check("source", true, detailSource, isSource)
 	check("type", true, detailType, func(v string) bool { return domain.EventType(v).Valid() })
-	check("time", false, detailTime, ValidTimestamp)
+	check("time", false, detailTime, validTimestamp)
 	check("datacontenttype", false, detailContentType, isJSON)
 	return faults
 }

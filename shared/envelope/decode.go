@@ -131,7 +131,7 @@ func (s *scanner) envelopeMember(name string, event *Event, has *members) (err e
 		has.kind = true
 		event.Type, err = s.eventType()
 	case "timestamp":
-		event.Timestamp, err = s.text(detailTime, ValidTimestamp)
+		event.Timestamp, err = s.text(detailTime, validTimestamp)
 	case "data":
 		has.data = true
 		event.Data, err = s.data()

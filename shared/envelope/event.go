@@ -3,16 +3,12 @@
 // as they came. Each event is parsed once, and data is never encoded again.
 package envelope
 
-import (
-	"waybill.dev/shared/domain"
-	"waybill.dev/shared/jsonscan"
-)
+import "waybill.dev/shared/domain"
 
 // Limits of what is published.
 const (
-	MaxEventSize = 256 << 10         // bytes of one event
-	MaxBatch     = 1000              // events in one batch
-	MaxDepth     = jsonscan.MaxDepth // nested objects and arrays in an event, itself included
+	MaxEventSize = 256 << 10 // bytes of one event
+	MaxBatch     = 1000      // events in one batch
 )
 
 // Event is an event as it was published.

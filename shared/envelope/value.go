@@ -11,17 +11,17 @@ import (
 	"waybill.dev/shared/rfc3339"
 )
 
-// ValidTimestamp reports whether text is an RFC 3339 time.
-func ValidTimestamp(text string) bool {
+// validTimestamp reports whether text is an RFC 3339 time.
+func validTimestamp(text string) bool {
 	_, ok := rfc3339.Parse(text)
 	return ok
 }
 
 func validDate(text string) bool {
 	if len(text) == len(time.DateOnly) {
-		return ValidTimestamp(text + "T00:00:00Z")
+		return validTimestamp(text + "T00:00:00Z")
 	}
-	return ValidTimestamp(text)
+	return validTimestamp(text)
 }
 
 // scalarFault returns what is wrong with a scalar for a member of kind want; empty:
@@ -38,7 +38,7 @@ func scalarFault(want kind, got byte, raw jsonscan.Value) string {
 		n := utf8.RuneCountInString(textOf(raw))
 		return unless(n >= 1 && n <= domain.MaxShipmentID, "must have 1 to 128 characters")
 	case kindTime:
-		return unless(isText && ValidTimestamp(textOf(raw)), "must be an RFC 3339 time")
+		return unless(isText && validTimestamp(textOf(raw)), "must be an RFC 3339 time")
 	case kindDate:
 		return unless(isText && validDate(textOf(raw)), "must be a date or an RFC 3339 time")
 	case kindNumber:

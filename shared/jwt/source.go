@@ -29,8 +29,8 @@ type Source struct {
 	Do func(*http.Request) (*http.Response, error)
 }
 
-// Discovery returns the URL of the OpenID configuration of an issuer.
-func Discovery(issuer string) string {
+// discovery returns the URL of the OpenID configuration of an issuer.
+func discovery(issuer string) string {
 	return strings.TrimSuffix(issuer, "/") + "/.well-known/openid-configuration"
 }
 
@@ -56,7 +56,7 @@ var (
 )
 
 func (s *Source) discover(ctx context.Context) (string, error) {
-	body, err := s.get(ctx, Discovery(s.Issuer))
+	body, err := s.get(ctx, discovery(s.Issuer))
 	if err != nil {
 		return "", err
 	}

@@ -231,7 +231,7 @@ func (c Conn) Rows(m MultiRow, values []any, each func(Scan) error) []Statement 
 	var list []Statement
 	if c.SQLite() {
 		for len(values) > 0 {
-			n := ChunkSize(len(values)/columns) * columns
+			n := chunkSize(len(values)/columns) * columns
 			list = append(list, Statement{c.db.prepared().text(m, n/columns), values[:n:n], each})
 			values = values[n:]
 		}

@@ -129,8 +129,8 @@ func (s oneStatement) QueryContext(ctx context.Context, _ string, args ...any) (
 // of any size is few statements, and there are few to prepare.
 const largestChunk = 64
 
-// ChunkSize returns the largest chunk that n rows fill.
-func ChunkSize(n int) int {
+// chunkSize returns the largest chunk that n rows fill.
+func chunkSize(n int) int {
 	size := largestChunk
 	for size > n && size > 1 {
 		size /= 2

@@ -133,7 +133,7 @@ func (r *rig) compose() (*api.Service, *gateway.Routes, error) {
 	}
 	t.Cleanup(b.Close)
 	policy := &egress.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, HTTP: true}
-	memory := body.NewMemory(body.DefaultMemory, r.registry)
+	memory := body.NewMemory(256<<20, r.registry)
 	own := api.Options{
 		Store: r.store, Bus: b, Logger: log, AdminKey: adminKey, Keyring: r.keys, Registerer: r.registry, Egress: policy, Memory: memory,
 	}

@@ -280,11 +280,3 @@ func (h *Handles) Serve(p *Process, handler http.Handler) (url string) {
 	}
 	return h.http.URL()
 }
-
-// TLSURL returns where the TLS server answers; empty: there is none.
-func (h *Handles) TLSURL() string {
-	if h.tls == nil {
-		return ""
-	}
-	return "https://" + reachable(h.tls.listener.Addr())
-}

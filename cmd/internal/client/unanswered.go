@@ -21,7 +21,7 @@ func NoAnswer(base string, err error) error {
 	u, parseErr := url.Parse(base)
 	if errors.Is(err, syscall.ECONNREFUSED) && parseErr == nil {
 		advice = "\n  Is it running, and is the port right?"
-		if IsLoopback(u.Hostname()) {
+		if isLoopback(u.Hostname()) {
 			advice = "\n  Is it running? Start it with: waybill dev"
 		}
 	}
@@ -57,8 +57,8 @@ func tlsReason(err error) string {
 	return ""
 }
 
-// IsLoopback reports whether host is this machine.
-func IsLoopback(host string) bool {
+// isLoopback reports whether host is this machine.
+func isLoopback(host string) bool {
 	addr, err := netip.ParseAddr(host)
 	return host == "localhost" || strings.HasSuffix(host, ".localhost") || err == nil && addr.IsLoopback()
 }
@@ -70,7 +70,7 @@ func WithScheme(text string) string {
 	if strings.Contains(text, "://") {
 		return text
 	}
-	if u, err := url.Parse("http://" + text); err == nil && IsLoopback(u.Hostname()) {
+	if u, err := url.Parse("http://" + text); err == nil && isLoopback(u.Hostname()) {
 		return "http://" + text
 	}
 	return text

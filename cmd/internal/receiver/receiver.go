@@ -213,9 +213,9 @@ func (r *Receiver) Callbacks() []Callback {
 	return list
 }
 
-// Steps checks a callback with the secrets that are known for its path now. checked is
+// steps checks a callback with the secrets that are known for its path now. checked is
 // false when there are none.
-func (r *Receiver) Steps(c Callback) (steps []signature.Step, checked, ok bool) {
+func (r *Receiver) steps(c Callback) (steps []signature.Step, checked, ok bool) {
 	r.mu.Lock()
 	keys := r.keys(c.Path)
 	r.mu.Unlock()

@@ -129,8 +129,8 @@ func pause(ctx context.Context, wait time.Duration) bool {
 	}
 }
 
-// ConnectURL returns where agents of a gateway connect.
-func ConnectURL(gateway *url.URL) (*url.URL, error) {
+// connectURL returns where agents of a gateway connect.
+func connectURL(gateway *url.URL) (*url.URL, error) {
 	if gateway.Scheme != "http" && gateway.Scheme != "https" || gateway.Host == "" || gateway.User != nil {
 		return nil, fmt.Errorf("the gateway's address %q is no http or https URL", gateway.Redacted()) //nolint:err113 // it is a text for people
 	}

@@ -40,7 +40,7 @@ type connection struct {
 
 // open opens a connection. It fails with a *RefusedError if the gateway refuses the token.
 func (a *agent) open(ctx context.Context) (*connection, error) {
-	to, err := ConnectURL(a.Gateway)
+	to, err := connectURL(a.Gateway)
 	if err != nil {
 		return nil, err
 	}

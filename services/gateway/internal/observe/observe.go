@@ -50,11 +50,8 @@ const (
 	maxMethod     = 64
 )
 
-// Defaults of Options.
-const (
-	DefaultRate      = 200
-	DefaultRetention = 24 * time.Hour
-)
+// DefaultRetention is how long the log is kept, unless Options say otherwise.
+const DefaultRetention = 24 * time.Hour
 
 // Options of a recorder; Store and Logger are required.
 type Options struct {

@@ -25,14 +25,6 @@ func (r *Rollout) Custom(hostname string) (hosts.Site, bool) {
 	return site, true
 }
 
-// CustomDomains returns all custom domains by their hostnames. Nobody changes the map.
-func (r *Rollout) CustomDomains() map[string]*hosts.Domain {
-	if byHost := r.byHost.Load(); byHost != nil {
-		return *byHost
-	}
-	return nil
-}
-
 // takeDomains takes changes over; all says that they are everything there is. A hostname may have
 // gone from one account to another meanwhile: that is two domains.
 func (r *Rollout) takeDomains(changes []domains.Served, all bool) {

@@ -185,7 +185,7 @@ func (t *Tunnels) join(c *connection, served tunnels.Served) bool {
 		served = one.served
 	}
 	t.provide(c, served)
-	t.Nudge() // its token is looked at once more, for it may have ended meanwhile
+	t.nudge() // its token is looked at once more, for it may have ended meanwhile
 	t.options.Logger.Info("an agent is connected", "tunnel", c.tunnel, "connection", c.id)
 	return true
 }

@@ -116,7 +116,7 @@ func (t *Tunnels) checkTokens(ctx context.Context) {
 		c.unchecked.Store(false)
 		c.checkAt(end, func() {
 			c.unchecked.Store(true)
-			t.Nudge()
+			t.nudge()
 		})
 	}
 }
@@ -146,7 +146,7 @@ func (t *Tunnels) settleOne(ctx context.Context, id string) {
 		return
 	}
 	if !open {
-		t.Nudge()
+		t.nudge()
 		t.changed()
 	}
 }

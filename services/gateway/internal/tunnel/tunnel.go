@@ -115,15 +115,15 @@ func New(o Options) *Tunnels {
 	return t
 }
 
-// Nudge makes Run read changes at once.
-func (t *Tunnels) Nudge() { t.nudges.Give() }
+// nudge makes Run read changes at once.
+func (t *Tunnels) nudge() { t.nudges.Give() }
 
 // Run applies changes until ctx ends. Then it ends all connections.
 func (t *Tunnels) Run(ctx context.Context) error {
 	defer t.close()
 	reconnects, stop := t.options.Bus.Reconnects()
 	defer stop()
-	unlisten, err := t.options.Bus.Listen(bus.SubjectGateway, func([]byte) { t.Nudge() })
+	unlisten, err := t.options.Bus.Listen(bus.SubjectGateway, func([]byte) { t.nudge() })
 	if err != nil {
 		return fmt.Errorf("hear of tunnels: %w", err)
 	}

@@ -44,7 +44,7 @@ func ParseRoute(policy *egress.Policy, raw string, uploaded, built bool) (*url.U
 	base, err := Parse(policy, raw)
 	switch {
 	case uploaded && built:
-		base, err = ParseBuilt(raw)
+		base, err = egress.ParseURL(raw, func(netip.Addr) bool { return true }) // a Guard decides at each request
 	case err == nil && uploaded:
 		err = policy.CheckURL(raw)
 	}
@@ -52,12 +52,6 @@ func ParseRoute(policy *egress.Policy, raw string, uploaded, built bool) (*url.U
 		return nil, errAddress
 	}
 	return base, err //nolint:wrapcheck // it is told as a fault, as it stands
-}
-
-// ParseBuilt is Parse for a back end that a build had found to be allowed: wherever that is, a
-// Guard decides at each request. It fails with an egress.URLError.
-func ParseBuilt(raw string) (*url.URL, error) {
-	return egress.ParseURL(raw, func(netip.Addr) bool { return true })
 }
 
 //nolint:gochecknoglobals // networks, never changed

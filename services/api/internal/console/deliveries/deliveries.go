@@ -20,8 +20,6 @@ const (
 	chosenPath   = againPath + "/chosen"
 	pairPath     = "/console/events/{eventId}/webhooks/{webhookId}"
 	jobPath      = "/console/jobs"
-	eventPath    = "/console/events"
-	webhookPath  = "/console/webhooks"
 	findPath     = "/console/find"
 	retryManyAPI = "/v1/deliveries/retry"
 )

@@ -26,7 +26,6 @@ const (
 	shipmentPath = "/console/shipments/{shipmentId}"
 	publishPath  = "/console/publish"
 	againPath    = "/console/deliveries/send-again"
-	pairPath     = listPath + "/{eventId}/webhooks/{webhookId}"
 	findPath     = "/console/find"
 	pageSize     = "50"
 )

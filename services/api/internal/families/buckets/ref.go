@@ -16,14 +16,14 @@ const (
 
 // Ref returns the bucket that the path names, with the tags that the query wants it to have.
 func Ref(c *web.Call) access.BucketRef {
-	return access.BucketRef{Account: c.Account(), Bucket: c.Param("bucketName"), Tags: c.Tags(), Guard: Guard(c)}
+	return access.BucketRef{Account: c.Account(), Bucket: c.Param("bucketName"), Tags: c.Tags(), Guard: guard(c)}
 }
 
 // ConsumerRef is Ref for a consumer that is to be changed, or shown with its keys.
 func ConsumerRef(c *web.Call) access.ConsumerRef {
 	return access.ConsumerRef{
 		Account: c.Account(), Bucket: c.Param("bucketName"), Consumer: c.Param("consumerName"),
-		Tags: c.Tags(), Guard: Guard(c),
+		Tags: c.Tags(), Guard: guard(c),
 	}
 }
 
@@ -37,7 +37,7 @@ func ReadRef(c *web.Call, full bool) access.ConsumerRef {
 	return ref
 }
 
-// Guard refuses a change of a consumer that may do more than the caller.
-func Guard(c *web.Call) func(domain.Consumer) error {
+// guard refuses a change of a consumer that may do more than the caller.
+func guard(c *web.Call) func(domain.Consumer) error {
 	return func(consumer domain.Consumer) error { return c.MayGive(consumer.Scopes) }
 }

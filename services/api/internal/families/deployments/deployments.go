@@ -9,6 +9,7 @@ import (
 
 	"waybill.dev/services/api/internal/kernel/web"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/input"
 	"waybill.dev/shared/store"
 	"waybill.dev/shared/store/auditlog"
 	"waybill.dev/shared/store/deployments"
@@ -129,7 +130,7 @@ func (h *handlers) list(c *web.Call) error {
 	account, page, q := c.Account(), c.Page(), c.Query()
 	filter := deployments.Filter{Account: account, Project: c.Param("projectName"), Page: page}
 	filter.Branch, _ = q.Text("branchName")
-	filter.EnvironmentType = ReadEnvironmentType(q)
+	filter.EnvironmentType = input.OneOf(q, "environmentType", []domain.EnvironmentType{domain.Production, domain.Preview, domain.Development})
 	if err := c.Check(); err != nil {
 		return err
 	}

@@ -7,7 +7,6 @@ import (
 
 	"waybill.dev/services/api/internal/kernel/web"
 	"waybill.dev/shared/domain"
-	"waybill.dev/shared/input"
 	"waybill.dev/shared/store/deployments"
 )
 
@@ -98,7 +97,13 @@ func optionalBuild(b *domain.Build) *Build {
 }
 
 // url returns where a deployment is reached; empty: that is not known here.
-func (h *handlers) url(name string) string { return URL(h.GatewayURL, name) }
+func (h *handlers) url(name string) string {
+	scheme, host, ok := strings.Cut(h.GatewayURL, "://")
+	if !ok {
+		return ""
+	}
+	return scheme + "://" + name + "." + host
+}
 
 // localURL returns where a deployment is reached on this machine besides; empty: nowhere.
 func (h *handlers) localURL(name string) string {
@@ -106,15 +111,6 @@ func (h *handlers) localURL(name string) string {
 		return ""
 	}
 	return h.LocalURL(name)
-}
-
-// URL returns where a deployment is reached below a gateway's URL; empty: that is not known.
-func URL(gateway, name string) string {
-	scheme, host, ok := strings.Cut(gateway, "://")
-	if !ok {
-		return ""
-	}
-	return scheme + "://" + name + "." + host
 }
 
 // domainURL returns where a custom domain is reached: as gateways are, otherwise by HTTPS.
@@ -127,9 +123,4 @@ func domainURL(gateway, hostname string) string {
 		hostname = net.JoinHostPort(hostname, port)
 	}
 	return u.Scheme + "://" + hostname
-}
-
-// ReadEnvironmentType reads the parameter environmentType; empty: any.
-func ReadEnvironmentType(q *input.Query) domain.EnvironmentType {
-	return input.OneOf(q, "environmentType", []domain.EnvironmentType{domain.Production, domain.Preview, domain.Development})
 }
