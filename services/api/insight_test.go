@@ -257,12 +257,15 @@ func TestHealthInLists(t *testing.T) {
 			if found[id]["state"] != state || one["state"] != alone || w.Health["state"] != state {
 				t.Errorf("want %s: in the list %v, alone %v, with the webhook %v", state, found[id]["state"], one["state"], w.Health["state"])
 			}
+			if one["degraded"] != w.Health["degraded"] || (one["degraded"] == true) != (state == "degraded") {
+				t.Errorf("%s: degraded is %v alone, %v with the webhook", state, one["degraded"], w.Health["degraded"])
+			}
 			windows, _ := one["windows"].(map[string]any)
 			hour, _ := found[id]["windows"].(map[string]any)
 			if diff := cmp.Diff(windows["1h"], hour["1h"]); diff != "" || len(hour) != 1 {
 				t.Errorf("%s: windows %v (-alone +in the list):\n%s", state, hour, diff)
 			}
-			for _, member := range []string{"waiting", "held", "scheduled", "oldestUndelivered", "circuit", "lastSuccessAt", "lastFailureAt"} {
+			for _, member := range []string{"waiting", "held", "scheduled", "oldestUndelivered", "circuit", "lastSuccessAt", "lastFailureAt", "problem", "degraded"} {
 				if !cmp.Equal(one[member], found[id][member]) {
 					t.Errorf("%s: %s is %v in the list and %v alone", state, member, found[id][member], one[member])
 				}

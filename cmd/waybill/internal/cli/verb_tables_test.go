@@ -71,6 +71,12 @@ func TestTables(t *testing.T) {
 				"Last answers:\n  2026-11-21T10:11:12Z  http_5xx  503  busy\uFFFD now\n  2026-11-21T10:11:11Z  timeout\n", "",
 		},
 		{
+			"health of a degraded one", "webhooks health w",
+			`{"webhookId":"w","state":"healthy","degraded":true,"circuit":{"open":false,"failuresInARow":0},"problem":{"cause":"http_5xx","since":"2026-11-21T10:00:00.000Z","quiet":false},"windows":{"1h":{"attempts":20,"succeeded":18,"failed":2,"latencyMs":null}},"waiting":0,"held":0,"scheduled":2,"answers":[]}`,
+			"degraded\n  failures in a row   0\n  cause               http_5xx\n  since               2026-11-21T10:00:00Z\n  waiting             0\n  held                0\n  scheduled           2\n\n" +
+				"LAST  ATTEMPTS  OK  FAILED\n1h    20        18  2\n", "",
+		},
+		{
 			"changes", "audit list",
 			`{"data":[{"timestamp":"2026-11-21T10:11:12.345Z","action":"create-key","actor":{"sub":"bootstrap"},"resources":[{"type":"bucket","id":"bckt_1","metadata":{"name":"partners"}},{"type":"key","id":"key_1","metadata":null}],"success":false}],"pagination":{"limit":20,"offset":0,"total":1,"hasMore":false}}`,
 			"TIME                  ACTION      ACTOR      RESOURCES       DONE\n2026-11-21T10:11:12Z  create-key  bootstrap  partners key_1  no\n", "",

@@ -48,6 +48,9 @@ func webhookHealth() Verb {
 // tellHealth writes a webhook's health: what is the matter first.
 func tellHealth(w io.Writer, thing map[string]any, width int) {
 	of := func(c Column, from members) string { return terminal.Clean(c.text(from)) + c.beside(from, width) }
+	if degraded, _ := thing["degraded"].(bool); degraded {
+		thing["state"] = "degraded" // as lists have it
+	}
 	fmt.Fprintf(w, "%s\n", of(Column{Member: "state", Form: Word}, thing))
 	for _, line := range []struct {
 		name, member string

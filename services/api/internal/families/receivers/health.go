@@ -39,6 +39,7 @@ const (
 type Health struct {
 	WebhookID     domain.WebhookID  `json:"webhookId"`
 	State         State             `json:"state"`
+	Degraded      bool              `json:"degraded,omitzero"` // so that callers who know no such state see it, too
 	Circuit       Circuit           `json:"circuit"`
 	Windows       map[string]Window `json:"windows"`
 	Waiting       int               `json:"waiting"`
@@ -129,7 +130,7 @@ func (h *Health) judge(w *domain.Webhook, health domain.Health, circuit domain.C
 	case success.Before(idle) && failure.Before(idle):
 		h.State = Idle
 	case hour.Attempts >= degradedFrom && *hour.SuccessRate < healthyFrom:
-		h.State = Degraded
+		h.State, h.Degraded = Degraded, true
 	default:
 		h.State = Healthy
 	}

@@ -113,8 +113,8 @@ func byWebhook(rows []rollup.Row) map[domain.WebhookID][]rollup.Row {
 	return of
 }
 
-// One returns the health of a webhook, with all windows and the last answers with their bodies. A degraded
-// webhook is healthy here, as it always was: the windows say the rest.
+// One returns the health of a webhook, with all windows and the last answers with their bodies. The state of a
+// degraded webhook is healthy here, as it always was: its member degraded says the rest.
 func (r *Reader) One(ctx context.Context, w domain.Webhook, health domain.Health) (Health, error) {
 	list, err := r.list(ctx, w.Account, []domain.Webhook{w}, []domain.Health{health}, pipeline.MostCounted)
 	if err != nil {
@@ -122,7 +122,7 @@ func (r *Reader) One(ctx context.Context, w domain.Webhook, health domain.Health
 	}
 	h, now := list[0], time.Now()
 	if h.State == Degraded {
-		h.State, h.Problem = Healthy, nil
+		h.State = Healthy
 	}
 	answers, err := r.Webhooks.LastAnswers(ctx, w.ID, maxAnswers)
 	if err != nil {
