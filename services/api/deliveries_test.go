@@ -230,7 +230,11 @@ func TestRetryAndReplay(t *testing.T) {
 		}
 		replay := func(body string, matched float64, reason string) {
 			t.Helper()
+			dry := r.do(http.MethodPost, "/v1/webhooks/"+hook+"/replay", strings.Replace(body, "{", `{"dryRun":true,`, 1)).want(200).object()
 			a := r.do(http.MethodPost, "/v1/webhooks/"+hook+"/replay", body).want(202).object()
+			if dry["reason"] != a["reason"] {
+				t.Errorf("replay of %s: the reason of a dry run is %v, that of the job %v", body, dry["reason"], a["reason"])
+			}
 			if a["matched"] != matched || a["id"] == "" {
 				t.Errorf("replay of %s: %v, want %v matched", body, a, matched)
 			}

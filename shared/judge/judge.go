@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"waybill.dev/shared/domain"
 	"waybill.dev/shared/units"
 )
 
@@ -87,7 +88,7 @@ func signed(a Answer, known bool) Finding {
 	text := fmt.Sprintf("answered %d in %s", a.Status, units.Duration(a.Took))
 	switch {
 	case a.Status == 0:
-		return Bad(a.Error+" after "+units.Duration(a.Took), "Each attempt ends so, and is tried again.", "look at the receiver's log; it must answer within the webhook's timeoutSeconds")
+		return none(a, "Each attempt ends so, and is tried again.")
 	case a.OK() && !known:
 		return Warn(text+" to a signature that it can't know", "It does not verify signatures: anybody can send it events.", "verify each callback, see docs/receivers.md")
 	case a.OK():
@@ -102,6 +103,23 @@ func signed(a Answer, known bool) Finding {
 		return Bad(text, "It refuses callbacks that are signed with this secret.", "give it the webhook's secret, and compare: waybill signature verify")
 	}
 	return Bad(text, "The delivery fails and is tried again by the schedule.", "look at the receiver's log: it must answer 2xx")
+}
+
+func none(a Answer, means string) Finding {
+	return Bad(a.Error+" after "+units.Duration(a.Took), means, "look at the receiver's log; it must answer within the webhook's timeoutSeconds")
+}
+
+// Forged judges the answer to a forged test.
+func Forged(how domain.Forgery, a Answer) Finding {
+	switch {
+	case a.Status == 0:
+		f := none(a, "Without an answer nothing is shown.")
+		f.Name = "forged test"
+		return f
+	case how == domain.ForgeOldTime:
+		return OldTime(a)
+	}
+	return WrongSecret(a)
 }
 
 // location is where a redirect leads, without what may be secret in it.

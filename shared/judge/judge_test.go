@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"waybill.dev/shared/domain"
 	"waybill.dev/shared/judge"
 )
 
@@ -30,6 +31,9 @@ func TestFindings(t *testing.T) {
 		"wrong secret, failed":            {judge.WrongSecret(answer(500)), judge.Warning},
 		"old time, accepted":              {judge.OldTime(answer(200)), judge.Warning},
 		"old time, refused":               {judge.OldTime(answer(400)), judge.OK},
+		"forged, accepted":                {judge.Forged(domain.ForgeWrongSecret, answer(200)), judge.Warning},
+		"forged, refused":                 {judge.Forged(domain.ForgeOldTime, answer(401)), judge.OK},
+		"forged, no answer":               {judge.Forged(domain.ForgeOldTime, judge.Answer{Error: "timeout"}), judge.Fault},
 	} {
 		if tc.got.Level != tc.want || tc.got.Name == "" || tc.got.Found == "" || tc.got.Means == "" {
 			t.Errorf("%s: %+v, want the level %q", name, tc.got, tc.want)

@@ -23,6 +23,15 @@ type Plan struct {
 	Oldest    time.Time // acceptance of the oldest matched one's event; zero: nothing matched
 	// Takes is about how long the attempts take, see takes.
 	Takes time.Duration
+	None  *NoneMatched
+}
+
+// NoneMatched tells of a replay that matches nothing what there is instead.
+type NoneMatched struct {
+	// Passed counts the deliveries of the span by the status that they show: what was asked for already is pending.
+	Passed map[domain.Status]int
+	Kept   int  // how many of the span the webhook's filter keeps back
+	More   bool // only the oldest mostPlanned were counted
 }
 
 // NewJob says what to make.
@@ -77,7 +86,7 @@ func (p *Pipeline) PlanJob(ctx context.Context, job NewJob) (Plan, error) {
 		if plan.More, err = job.Filter.cutShort(tx, &scope); err != nil {
 			return err
 		}
-		rows, _, err := job.match(tx, scope)
+		rows, kept, err := job.match(tx, scope)
 		if err != nil {
 			return err
 		}
@@ -88,7 +97,10 @@ func (p *Pipeline) PlanJob(ctx context.Context, job NewJob) (Plan, error) {
 				plan.Oldest = at
 			}
 		}
-		plan.Takes, err = p.takes(tx, job.Filter, rows)
+		if plan.Takes, err = p.takes(tx, job.Filter, rows); err != nil || plan.Matched > 0 || plan.More {
+			return err
+		}
+		plan.None, err = job.none(tx, kept)
 		return err
 	})
 	if err != nil {
@@ -231,18 +243,15 @@ func (p pace) takes(number int64, now time.Time) time.Duration {
 // CreatedJob is a job that was made.
 type CreatedJob struct {
 	domain.Job
-	// Passed tells of a replay, when nothing matched, what there is in the span by the status that
-	// it shows: what was asked for already is pending.
-	Passed map[domain.Status]int
-	// Kept is how many deliveries of the span the webhook's filter keeps back.
-	Kept int
+
+	None *NoneMatched
 }
 
 // CreateJob makes a job that asks for another run of what its filter selects now. What has an
 // open request is left alone. About the first page is sent at once; AdvanceJob sends the others.
 // ErrNotFound: a replay of a webhook that there is not; ErrConflict: of one that is read by pull.
 func (p *Pipeline) CreateJob(ctx context.Context, job NewJob) (CreatedJob, error) {
-	row, passed, kept, err := p.matchJob(ctx, job)
+	row, none, err := p.matchJob(ctx, job)
 	if err == nil {
 		err = p.db.Tx(ctx, func(tx *gorm.DB) error {
 			if err := job.check(tx); err != nil {
@@ -267,7 +276,7 @@ func (p *Pipeline) CreateJob(ctx context.Context, job NewJob) (CreatedJob, error
 		n, more, err = p.AdvanceJob(ctx, row.ID)
 		sent += n
 	}
-	return CreatedJob{row.domain(), passed, kept}, nil
+	return CreatedJob{row.domain(), none}, nil
 }
 
 // firstPages bounds the pages that are sent at once. A filter may keep back nearly all of them.
@@ -278,37 +287,36 @@ func jobResource(id string) domain.Resource {
 }
 
 // matchJob returns a new job with what matches now.
-func (p *Pipeline) matchJob(ctx context.Context, job NewJob) (row jobRow, passed map[domain.Status]int, kept int, err error) {
+func (p *Pipeline) matchJob(ctx context.Context, job NewJob) (row jobRow, none *NoneMatched, err error) {
 	now := p.db.Now()
 	row = jobRow{
 		Account: job.Filter.Account, Kind: string(job.Kind), CreatedBy: job.By,
 		CreatedAt: store.InstantOf(now), AsOf: store.InstantOf(now), AdvancedAt: store.InstantOf(now),
 	}
 	if row.Filter, err = job.Filter.encode(); err != nil {
-		return row, nil, 0, err
+		return row, nil, err
 	}
 	if row.ID, err = store.NewUUID(); err != nil {
-		return row, nil, 0, err
+		return row, nil, err
 	}
 	err = p.db.Snapshot(ctx, func(tx *gorm.DB) error {
 		if err := job.check(tx); err != nil {
 			return err
 		}
-		var rows []matchedRow
 		scope, err := job.Filter.scope(tx)
 		if err != nil {
 			return err
 		}
-		if rows, kept, err = job.match(tx, scope); err != nil {
+		rows, kept, err := job.match(tx, scope)
+		if err != nil {
 			return err
 		}
-		row = row.matched(rows)
-		if row.AllSent && job.Kind == domain.JobReplay {
-			passed, err = passedOver(tx, job.Filter.DeliveryFilter)
+		if row = row.matched(rows); row.AllSent {
+			none, err = job.none(tx, kept)
 		}
 		return err
 	})
-	return row, passed, kept, err
+	return row, none, err
 }
 
 // matched returns the job with what it is to send. A dispatcher's clock may be ahead: what is
@@ -330,28 +338,32 @@ func (r jobRow) matched(rows []matchedRow) jobRow {
 	return r
 }
 
-// passedOver counts the deliveries of a filter by the status that they show.
-func passedOver(tx *gorm.DB, f DeliveryFilter) (map[domain.Status]int, error) {
-	scope, err := newDeliveryScope(tx, f, nil)
-	if err != nil || scope.empty {
-		return nil, err
+// none says what there is where a replay matches nothing. It counts no more than mostPlanned deliveries.
+func (job NewJob) none(tx *gorm.DB, kept int) (*NoneMatched, error) {
+	if job.Kind != domain.JobReplay {
+		return nil, nil
 	}
+	none := &NoneMatched{Passed: map[domain.Status]int{}, Kept: kept}
+	scope, err := newDeliveryScope(tx, job.Filter.DeliveryFilter, nil)
+	if err != nil || scope.empty {
+		return none, err
+	}
+	first := scope.bound(tx.Table("deliveries AS d"), "d", "d.id").
+		Select("CASE WHEN " + sqlOpen + " THEN 'pending' ELSE d.status END AS status").Order("d.id").Limit(mostPlanned + 1)
 	var rows []struct {
 		Status domain.Status
 		Number int
 	}
-	const shown = "CASE WHEN " + sqlOpen + " THEN 'pending' ELSE d.status END"
-	err = scope.bound(tx.Table("deliveries AS d"), "d", "d.id").
-		Select(shown + " AS status, count(*) AS number").
-		Group(shown).Scan(&rows).Error
-	if err != nil {
+	if err := tx.Table("(?) AS d", first).Select("status, count(*) AS number").Group("status").Scan(&rows).Error; err != nil {
 		return nil, fmt.Errorf("count deliveries: %w", err)
 	}
-	counts := make(map[domain.Status]int, len(rows))
+	all := 0
 	for _, row := range rows {
-		counts[row.Status] = row.Number
+		none.Passed[row.Status] = row.Number
+		all += row.Number
 	}
-	return counts, nil
+	none.More = all > mostPlanned
+	return none, nil
 }
 
 // GetJob returns a job of the account.

@@ -219,8 +219,8 @@ func testReplay(t *testing.T, b *bench) {
 		if err != nil || replay.ID == "" {
 			t.Fatalf("replay %q: %v", replay.ID, err)
 		}
-		if matched := replay.Matched; (matched == 0) != (replay.Passed != nil) {
-			t.Errorf("matched %d, passed %v", matched, replay.Passed)
+		if matched := replay.Matched; (matched == 0) != (replay.None != nil) {
+			t.Errorf("matched %d, none %v", matched, replay.None)
 		}
 		var got []string
 		var answers []domain.Outcome
@@ -273,7 +273,7 @@ func testReplayTwice(t *testing.T, b *bench) {
 	}
 	second, err := b.CreateJob(t.Context(), replayJob(w.ID, noon, time.Time{}, pipeline.ResendUndelivered))
 	want := map[domain.Status]int{domain.StatusPending: 5, domain.StatusDelivered: 1}
-	if diff := cmp.Diff(want, second.Passed); err != nil || diff != "" || second.Matched != 0 || second.Status != domain.JobDone || first.ID == second.ID {
+	if diff := cmp.Diff(want, second.None.Passed); err != nil || diff != "" || second.Matched != 0 || second.Status != domain.JobDone || first.ID == second.ID {
 		t.Errorf("second replay: %v (-want +got):\n%s", err, diff)
 	}
 	if n := len(b.openRequests(t, noon)); n != 5 {

@@ -44,10 +44,11 @@ func (a *app) logs() *cobra.Command {
 		Short: "Show what a deployment has answered",
 		Long: "Shows the newest requests of a deployment, the oldest of them first, or one\n" +
 			"request with the entries of its log. The routes of waybill dev's own folder are\n" +
-			"the deployment local. Requests show within two seconds.",
+			"the deployment local. Requests show within two seconds. With --follow, -o json\n" +
+			"writes one line for each.",
 		Example: "  waybill logs shop-main-4zq2mw7k5a\n" +
 			"  waybill logs shop-main-4zq2mw7k5a --follow --status 5xx\n" +
-			"  waybill logs local -o json",
+			"  waybill logs local -o json --jq '.data[].path'",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 1 || len(args) > 2 {
 				return usagef("give the deployment: waybill logs DEPLOYMENT [REQUEST-ID]")
@@ -65,7 +66,7 @@ func (a *app) logs() *cobra.Command {
 	flags.StringVar(&r.route, "route", "", "only requests of the route with this `path`, as the route file has it")
 	flags.StringVar(&r.weight, "severity", "", "only requests whose worst entry is debug, info, warn or error")
 	flags.StringVar(&r.search, "search", "", "only requests with this `text` in the message of an entry")
-	form := addOutput(cmd)
+	form := addOutput(cmd, asID)
 	cmd.RunE = run(func(_ *cobra.Command, args []string) error {
 		if r.limit < 1 || r.limit > readPage {
 			return usagef("--limit must be 1 to %d", readPage)
@@ -164,6 +165,13 @@ func (l *requestLog) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if l.form == asJSON && !l.goOn {
+		page := map[string][]json.RawMessage{"data": {}} // as the API has it, the newest first
+		for _, one := range list {
+			page["data"] = append(page["data"], one.raw)
+		}
+		return terminal.JSON(l.stdout, page)
+	}
 	l.show(list)
 	if len(list) == 0 && !l.goOn {
 		l.note("There are no such requests.")
@@ -216,8 +224,12 @@ func (l *requestLog) show(list []logged) {
 	style := terminal.StyleFor(l.stdout)
 	for _, one := range slices.Backward(list) {
 		l.shown = append(l.shown, one)
-		if l.form == asJSON {
+		switch l.form {
+		case asJSON:
 			_ = terminal.JSONLine(l.stdout, one.raw)
+			continue
+		case asID:
+			fmt.Fprintln(l.stdout, terminal.Clean(one.RequestID))
 			continue
 		}
 		status := strconv.Itoa(one.StatusCode)
@@ -262,6 +274,9 @@ func (l *requestLog) one(ctx context.Context, id string) error {
 		return fmt.Errorf("read request: %w", err)
 	}
 	l.show([]logged{r.logged})
+	if l.form == asID {
+		return nil
+	}
 	for _, e := range r.Entries {
 		line := []string{fmt.Sprintf("  %-5s", terminal.Clean(e.Severity)), terminal.Clean(e.Source), terminal.Clean(e.Message)}
 		for _, name := range slices.Sorted(maps.Keys(e.Attributes)) {

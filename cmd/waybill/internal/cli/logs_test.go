@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -47,6 +48,17 @@ func TestASearchThatComesInParts(t *testing.T) {
 		if code != 0 || strings.Join(got, " ") != want {
 			t.Errorf("limit %s: %d %q, want %s\n%s%s", limit, code, got, want, &out, &notes)
 		}
+		for form, want := range map[string]string{"id": strings.ReplaceAll(want, "/", ""), "json": backwards(want)} {
+			out.Reset()
+			args := []string{"waybill", "logs", "shop", "--search", "needle", "--limit", limit, "--server", server.URL, "--key", apiKey, "-o", form}
+			if form == "json" {
+				args = append(args, "--jq", ".data[].path") // one value, a list
+			}
+			code := cli.Main("test", args, nil, &out, &notes)
+			if got := strings.Join(strings.Fields(out.String()), " "); code != 0 || got != want {
+				t.Errorf("limit %s, -o %s: %d %q, want %q", limit, form, code, got, want)
+			}
+		}
 	}
 }
 
@@ -69,5 +81,24 @@ func TestOneLoggedRequest(t *testing.T) {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}
+	}
+}
+
+// backwards returns words in the opposite order.
+func backwards(text string) string {
+	words := strings.Fields(text)
+	slices.Reverse(words)
+	return strings.Join(words, " ")
+}
+
+// None is a list, too.
+func TestNoLoggedRequests(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"data":[],"pagination":{"limit":2,"cursor":null},"notKept":0}`)
+	}))
+	t.Cleanup(server.Close)
+	if code, out, notes := waybill("logs", "shop", "-o", "json", "--jq", ".data", "--server", server.URL, "--key", apiKey); code != 0 || out != "[]\n" || notes != "" {
+		t.Errorf("%d %q %q", code, out, notes)
 	}
 }

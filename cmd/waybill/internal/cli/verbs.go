@@ -222,6 +222,9 @@ func (a *app) perform(ctx context.Context, act *action) error {
 	if act.wait {
 		return a.await(ctx, c, act, answer)
 	}
+	if act.Judged != nil && act.Judged(act.input) && *act.form != asID {
+		return a.judge(ctx, c, act, answer)
+	}
 	var more func(rows []map[string]any)
 	if act.More != nil {
 		more = func(rows []map[string]any) {

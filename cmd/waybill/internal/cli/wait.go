@@ -25,6 +25,7 @@ const (
 // job is what is read of a job that is waited for.
 type job struct {
 	ID        string `json:"id"`
+	Reason    string `json:"reason"` // why none matched; only when it was made
 	Status    string `json:"status"`
 	Matched   int    `json:"matched"`
 	Sent      int    `json:"sent"`
@@ -51,6 +52,9 @@ func (a *app) await(ctx context.Context, c *client.Client, act *action, answer [
 	act.Show = verb.JobView()
 	if err := a.show(act, answer, nil); err != nil {
 		return err
+	}
+	if made.Reason != "" {
+		a.note("%s", terminal.Clean(made.Reason))
 	}
 	switch {
 	case ended.Failed > 0:

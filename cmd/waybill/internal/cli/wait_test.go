@@ -50,6 +50,8 @@ func TestJobsAreAwaited(t *testing.T) {
 		"a good end": {"deliveries retry-all --since 1h --wait", made, []string{running, running, done}, 0,
 			[]string{"done"}, []string{"2 of 3 sent, 1 delivered, 0 failed\n", "3 of 3 sent, 3 delivered, 0 failed\n"}},
 		"of a replay":            {"webhooks replay w --since 1h --wait -o json", made, []string{done}, 0, []string{`"status":"done"`}, nil},
+		"nothing to send":        {"webhooks replay w --since 1h --wait", `{"id":"j-1","matched":0,"reason":"All are delivered."}`, []string{done}, 0, nil, []string{"All are delivered.\n"}},
+		"why nothing would be":   {"webhooks replay w --since 1h --dry-run", `{"matched":0,"oldest":null,"alreadyDelivered":0,"estimatedSeconds":0,"reason":"All are delivered."}`, nil, 0, []string{"All are delivered."}, nil},
 		"failures":               {"deliveries retry-all --since 1h --wait -o json", made, []string{running, failed}, 1, []string{`"failed":2`}, []string{"2 of 3 deliveries failed"}},
 		"a cancelled one":        {"deliveries retry-all --since 1h --wait", made, []string{running, stopped}, 1, []string{"cancelled"}, []string{"the job was cancelled"}},
 		"only what it would do":  {"deliveries retry-all --since 1h --wait --dry-run", `{"matched":3}`, nil, 0, []string{"3"}, nil},

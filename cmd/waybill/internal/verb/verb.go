@@ -41,6 +41,8 @@ type Verb struct {
 	Wait bool
 	// Follow has --follow: the list goes on with what comes and changes.
 	Follow bool
+	// Judged reports whether the answer names a delivery of which the receiver's answer is waited for, and judged; nil: never.
+	Judged func(*Input) bool
 	// Confirm is the question that a person must answer before anything is done.
 	Confirm string
 }

@@ -151,15 +151,18 @@ func webhookActions() []Verb {
 		},
 		{
 			Name: "test", Short: "Send a sample event to a webhook",
-			Example: "  waybill webhooks test 0198e5c2-… --type shipment.delivered\n  waybill webhooks test 0198e5c2-… --file data.json",
-			Method:  http.MethodPost, Path: webhooksPath + "/{id}/test", Args: webhookArg(), Body: Optional,
+			Long: "Sends a sample event to a webhook, also to one that is inactive. With --forge it\n" +
+				"is one that a good receiver refuses: the answer is waited for, and judged.",
+			Example: "  waybill webhooks test 0198e5c2-… --type shipment.delivered\n  waybill webhooks test 0198e5c2-… --file data.json\n" +
+				"  waybill webhooks test 0198e5c2-… --forge wrongSecret",
+			Method: http.MethodPost, Path: webhooksPath + "/{id}/test", Args: webhookArg(), Body: Optional,
 			Flags: []Flag{
 				{Name: "type", Usage: "event type; default the webhook's first", Choices: eventTypes()},
 				{Name: "file", Usage: "the data to send instead of a sample's, a `FILE` with JSON, or -", In: InVerb},
 				{Name: "forge", Usage: "what a good receiver refuses: wrongSecret or oldTime", Choices: []string{"wrongSecret", "oldTime"}},
 			},
-			Adjust: withData,
-			Show:   View{Columns: []Column{{Title: "DELIVERY", Member: "deliveryId"}}},
+			Adjust: withData, Judged: func(in *Input) bool { return in.Text("forge") != "" },
+			Show: View{Columns: []Column{{Title: "DELIVERY", Member: "deliveryId"}}},
 		},
 		{
 			Name: "replay", Short: "Send the deliveries of a time range again",

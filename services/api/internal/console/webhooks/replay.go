@@ -1,6 +1,7 @@
 package webhooks
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -112,7 +113,7 @@ func replay(p *console.Page) error {
 	if err := p.API.Send(http.MethodPost, console.Path("v1", "webhooks", id, "replay"), s.body(), &made); err != nil {
 		return err
 	}
-	done := fmt.Sprintf("%d deliveries are being sent again.", made.Matched)
+	done := cmp.Or(made.Reason, fmt.Sprintf("%d deliveries are being sent again.", made.Matched))
 	if p.Has("/console/jobs/{jobId}") {
 		return p.Done(done, console.Path("console", "jobs", made.ID))
 	}

@@ -27,6 +27,7 @@ type Plan struct {
 	Oldest           *string `json:"oldest"`
 	AlreadyDelivered int     `json:"alreadyDelivered"`
 	EstimatedSeconds float64 `json:"estimatedSeconds"`
+	Reason           string  `json:"reason,omitzero"`
 }
 
 func (h *handlers) replay(c *web.Call) error {
@@ -66,7 +67,7 @@ func (h *handlers) make(c *web.Call, f *input.Form, kind domain.JobKind, filter 
 	}
 	h.Requested()
 	c.Made(news.Job, made.ID)
-	return c.Answer(http.StatusAccepted, Made{made.ID, made.Matched, whyNone(made, filter.Resend)})
+	return c.Answer(http.StatusAccepted, Made{made.ID, made.Matched, whyNone(made.None, filter.Resend)})
 }
 
 func (h *handlers) plan(c *web.Call, job pipeline.NewJob) error {
@@ -75,7 +76,7 @@ func (h *handlers) plan(c *web.Call, job pipeline.NewJob) error {
 		return web.Taken(err, web.ReadByPull)
 	}
 	c.Unchanged()
-	return c.Answer(http.StatusOK, Plan{plan.Matched, plan.More, web.Stamp(plan.Oldest), plan.Delivered, math.Ceil(plan.Takes.Seconds())})
+	return c.Answer(http.StatusOK, Plan{plan.Matched, plan.More, web.Stamp(plan.Oldest), plan.Delivered, math.Ceil(plan.Takes.Seconds()), whyNone(plan.None, job.Filter.Resend)})
 }
 
 // readFilter reads what a replay and a retry have in common, and reports whether any of it is there.
@@ -124,13 +125,12 @@ func readID[T any](f *input.Form, name string, parse func(string) (T, error), wh
 	return id, err == nil
 }
 
-// whyNone says why a replay matched nothing; empty: it matched something, or is none.
-func whyNone(made pipeline.CreatedJob, which pipeline.Resend) string {
-	if made.Matched > 0 || made.Kind != domain.JobReplay {
+// whyNone says why a replay matches nothing; empty: it matches something, or is none.
+func whyNone(none *pipeline.NoneMatched, which pipeline.Resend) string {
+	if none == nil {
 		return ""
 	}
 	var parts []string
-	total := 0
 	for _, part := range []struct {
 		status domain.Status
 		text   string
@@ -141,22 +141,25 @@ func whyNone(made pipeline.CreatedJob, which pipeline.Resend) string {
 		{domain.StatusRetrying, "waiting for their next attempt"},
 		{domain.StatusFailed, "failed"},
 	} {
-		if n := made.Passed[part.status]; n > 0 {
-			total += n
+		if n := none.Passed[part.status]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, part.text))
 		}
 	}
-	if total == 0 {
+	if len(parts) == 0 {
 		return "No event that was accepted in this time range has a delivery to the webhook."
 	}
-	reason := fmt.Sprintf("Deliveries in this time range: %s.", strings.Join(parts, "; "))
-	if made.Kept > 0 {
-		reason += fmt.Sprintf(" %d of them do not match the webhook's filter.", made.Kept)
+	of := "Deliveries in this time range"
+	if none.More {
+		of = "Of the oldest deliveries in this time range"
+	}
+	reason := fmt.Sprintf("%s: %s.", of, strings.Join(parts, "; "))
+	if none.Kept > 0 {
+		reason += fmt.Sprintf(" %d of them do not match the webhook's filter.", none.Kept)
 	}
 	switch {
-	case which == pipeline.ResendFailed && made.Passed[domain.StatusRetrying] > 0:
+	case which == pipeline.ResendFailed && none.Passed[domain.StatusRetrying] > 0:
 		reason += " With the status undelivered, those that wait for their next attempt are sent too."
-	case which != pipeline.ResendAll && made.Passed[domain.StatusDelivered] > 0:
+	case which != pipeline.ResendAll && none.Passed[domain.StatusDelivered] > 0:
 		reason += " With the status all, the delivered ones are sent too."
 	}
 	return reason
