@@ -17,7 +17,7 @@ import (
 // service knows of the other; here they meet. Both results are to be run.
 func Compose(options api.Options, routes gateway.RoutesOptions) (*api.Service, *gateway.Routes, error) {
 	own := &ownAPI{}
-	routes.Authenticator, routes.Changes = own, own
+	routes.Authenticator, routes.Changes, routes.Version = own, own, options.Process.Version
 	if options.OIDC.Issuer != "" {
 		routes.Tokens = own
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"waybill.dev/services/api"
 	"waybill.dev/shared/domain"
 )
 
@@ -373,6 +374,20 @@ func TestResourcesAndPrompt(t *testing.T) {
 	}
 }
 
+// The servers that Waybill comes with call themselves what the process is.
+func TestServersSayTheirVersion(t *testing.T) {
+	t.Parallel()
+	r := prepareRig(t, sqliteURL(t))
+	r.api = func(o *api.Options) { o.Process.Version = "v9.8.7-test" }
+	r.start()
+	hello := map[string]any{"protocolVersion": "2025-11-25", "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "c", "version": "1"}}
+	for name, out := range map[string]rpc{"Waybill": r.mcp(adminKey, "initialize", hello), "Waybill documentation": r.docsRPC("initialize", hello)} {
+		if info, _ := out.Result["serverInfo"].(map[string]any); info["name"] != name || info["version"] != "v9.8.7-test" {
+			t.Errorf("%s: %v", name, info)
+		}
+	}
+}
+
 // Tools that lose or repeat something say so, the others say that they don't.
 func TestAnnotations(t *testing.T) {
 	t.Parallel()
@@ -383,7 +398,7 @@ func TestAnnotations(t *testing.T) {
 		tool := entry.(map[string]any)
 		name, _ := tool["name"].(string)
 		hints, _ := tool["annotations"].(map[string]any)
-		reads := strings.HasPrefix(name, "list_") || strings.HasPrefix(name, "get_") || strings.HasPrefix(name, "read_") || strings.HasPrefix(name, "search_") || strings.HasPrefix(name, "explain_") || name == "who_am_i" || name == "query_meter"
+		reads := strings.HasPrefix(name, "list_") || strings.HasPrefix(name, "get_") || strings.HasPrefix(name, "read_") || strings.HasPrefix(name, "search_") || strings.HasPrefix(name, "explain_") || name == "who_am_i" || name == "query_meter" || name == "test_webhook_filter"
 		if hints["readOnlyHint"] != reads {
 			t.Errorf("%s: readOnlyHint %v", name, hints["readOnlyHint"])
 		}

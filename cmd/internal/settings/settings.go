@@ -224,6 +224,12 @@ func how(spec Spec) string {
 	return "set it in the environment or by --" + spec.Flag
 }
 
+// Default returns what a setting is in a role if nobody has set it.
+func Default(name string, role Role) string {
+	spec, _ := specOf(name)
+	return spec.Default(role)
+}
+
 func specOf(name string) (Spec, bool) {
 	for _, spec := range Specs() {
 		if strings.EqualFold(spec.Name, name) {

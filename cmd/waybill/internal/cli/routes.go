@@ -58,9 +58,9 @@ func (a *app) checkRoutes() *cobra.Command {
 			"was made for them.\n" +
 			"Set the variables that the files use as $env(NAME), as for the server.\n\n" +
 			"With --deployment the files are checked as a build of them would be: it has the\n" +
-			"variables that --var names and no others, and back ends are public.\n" +
-			settings.GatewayEgressAllow + " and " + settings.EgressHTTP + " say what else they may be,\n" +
-			"as for a gateway.",
+			"variables that --var names and no others. Where back ends may be say\n" +
+			settings.GatewayEgressAllow + " and " + settings.EgressHTTP + ", as for a gateway;\n" +
+			"beside a running `waybill dev`, its defaults hold.",
 		Example: "  waybill routes check\n  waybill routes check --routes ./config -o json\n" +
 			"  waybill routes check --deployment --routes ./shop --var GREETING=Hello",
 		Args: cobra.NoArgs,
@@ -81,6 +81,9 @@ func (a *app) checkRoutes() *cobra.Command {
 		}
 		if err := a.printCheck(routes, faults, *form); err != nil {
 			return err
+		}
+		if deployment.on && *form == asTable {
+			a.note("%s", terminal.Clean(deployment.checkedWith()))
 		}
 		if len(faults) > 0 {
 			return errSilent

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"waybill.dev/cmd/internal/datadir"
 	"waybill.dev/cmd/internal/settings"
 	"waybill.dev/cmd/waybill/internal/bundle"
 	"waybill.dev/services/gateway"
@@ -20,6 +22,7 @@ import (
 type deploymentCheck struct {
 	on        bool
 	variables []string // NAME=VALUE
+	data      string   // folder of waybill dev
 }
 
 const variableFlag = "var"
@@ -28,6 +31,8 @@ func addDeploymentCheck(cmd *cobra.Command) *deploymentCheck {
 	d := &deploymentCheck{}
 	cmd.Flags().BoolVar(&d.on, "deployment", false, "check as a build of a deployment does, and not as the server's own routes")
 	cmd.Flags().StringArrayVar(&d.variables, variableFlag, nil, "`NAME=VALUE` of a variable of the deployment; repeatable")
+	cmd.Flags().StringVar(&d.data, "data", defaultData, "data `directory` of waybill dev, whose rules for back ends hold if it runs")
+	setVariable(cmd.Flags(), "data", settings.DataDir)
 	return d
 }
 
@@ -56,20 +61,15 @@ func (d *deploymentCheck) values() (gateway.Variables, error) {
 }
 
 // read checks what deploy would upload of the folder, as a gateway with the settings of the
-// environment would.
+// environment would: beside a running waybill dev, as its own.
 func (d *deploymentCheck) read(cmd *cobra.Command, dir string) ([]gateway.RouteInfo, []gateway.RouteFault, error) {
 	values, err := d.values()
 	if err != nil {
 		return nil, nil, err
 	}
-	policy := &egress.Policy{}
-	if policy.Allow, err = egress.ParseAllow(os.Getenv(settings.GatewayEgressAllow)); err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", settings.GatewayEgressAllow, err)
-	}
-	if text := os.Getenv(settings.EgressHTTP); text != "" {
-		if policy.HTTP, err = strconv.ParseBool(text); err != nil {
-			return nil, nil, fmt.Errorf("%s must be true or false", settings.EgressHTTP)
-		}
+	policy, err := d.policy()
+	if err != nil {
+		return nil, nil, err
 	}
 	packed, err := bundle.Make(dir)
 	if err != nil {
@@ -77,6 +77,42 @@ func (d *deploymentCheck) read(cmd *cobra.Command, dir string) ([]gateway.RouteI
 	}
 	routes, faults := gateway.CheckDeployment(cmd.Context(), packed.Archive, standIn(), values, policy)
 	return routes, faults, nil
+}
+
+// role is that of the process that would build.
+func (d *deploymentCheck) role() settings.Role {
+	if held, _ := datadir.Held(d.data); held {
+		return settings.Dev
+	}
+	return settings.Gateway
+}
+
+// policy says where back ends may be.
+func (d *deploymentCheck) policy() (*egress.Policy, error) {
+	allow, http := d.setting(settings.GatewayEgressAllow), d.setting(settings.EgressHTTP)
+	policy := &egress.Policy{}
+	var err error
+	if policy.Allow, err = egress.ParseAllow(allow); err != nil {
+		return nil, fmt.Errorf("%s: %w", settings.GatewayEgressAllow, err)
+	}
+	if policy.HTTP, err = strconv.ParseBool(http); err != nil {
+		return nil, fmt.Errorf("%s must be true or false", settings.EgressHTTP)
+	}
+	return policy, nil
+}
+
+// setting returns a setting of the process that would build.
+func (d *deploymentCheck) setting(name string) string {
+	return cmp.Or(os.Getenv(name), settings.Default(name, d.role()))
+}
+
+// checkedWith says by which settings was checked where back ends are.
+func (d *deploymentCheck) checkedWith() string {
+	who := "a gateway"
+	if d.role() == settings.Dev {
+		who = "the waybill dev that runs here"
+	}
+	return fmt.Sprintf("Checked with the settings of %s: %s=%s, %s=%s.", who, settings.GatewayEgressAllow, d.setting(settings.GatewayEgressAllow), settings.EgressHTTP, d.setting(settings.EgressHTTP))
 }
 
 // standIn is the build that stands in for the one that the files will be of.

@@ -2,8 +2,11 @@ package cli_test
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"waybill.dev/cmd/internal/datadir"
 )
 
 // What a deployment may not do is a fault, and what it may do is none; the server's own routes
@@ -45,6 +48,17 @@ func TestRoutesOfADeployment(t *testing.T) { //nolint:paralleltest // it sets va
 	if code, out, notes := waybill("routes", "check", "--routes", dir); code != 0 {
 		t.Errorf("the server's own routes: %d\n%s%s", code, out, notes)
 	}
+	for name, tc := range map[string]struct {
+		data, says string
+		code       int
+	}{
+		"where dev does not run": {t.TempDir(), "settings of a gateway: WAYBILL_GATEWAY_EGRESS_ALLOW=none, WAYBILL_EGRESS_HTTP=false", 1},
+		"beside dev":             {runningDev(t), "the waybill dev that runs here: WAYBILL_GATEWAY_EGRESS_ALLOW=127.0.0.0/8,::1/128, WAYBILL_EGRESS_HTTP=true", 0},
+	} {
+		if code, out, notes := waybill("routes", "check", "--deployment", "--routes", dir, "--data", tc.data); code != tc.code || !strings.Contains(notes, tc.says) {
+			t.Errorf("%s: %d, want %d: %s\n%s%s", name, code, tc.code, tc.says, out, notes)
+		}
+	}
 	if code, _, notes := waybill("routes", "check", "--routes", dir, "--var", "NAME=x"); code != 1 || !strings.Contains(notes, "--deployment") {
 		t.Errorf("--var alone: %d %s", code, notes)
 	}
@@ -73,4 +87,16 @@ func TestRoutesOfADeployment(t *testing.T) { //nolint:paralleltest // it sets va
 	if code, _, notes := waybill("routes", "check", "--deployment", "--routes", dir+"/missing"); code != 1 || !strings.Contains(notes, "no such file") {
 		t.Errorf("no folder: %d\n%s", code, notes)
 	}
+}
+
+// runningDev returns a data directory that a process has.
+func runningDev(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), ".waybill")
+	held, err := datadir.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = held.Close() })
+	return dir
 }

@@ -4,6 +4,7 @@
 package local
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -20,6 +21,7 @@ import (
 	"waybill.dev/services/gateway/internal/policy"
 	"waybill.dev/services/gateway/internal/ratelimit"
 	"waybill.dev/services/gateway/internal/route"
+	"waybill.dev/services/gateway/internal/routefile"
 	"waybill.dev/services/gateway/internal/site"
 	"waybill.dev/services/gateway/internal/upstream"
 	"waybill.dev/shared/body"
@@ -40,8 +42,10 @@ type Options struct {
 	Policies *policy.Registry
 	// Reserved are the templates of the paths that are served before any route is asked.
 	Reserved []string
-	// Variables have the values that $env(NAME) stands for.
+	// Variables have the values that $env(NAME) stands for. Version is that of the process, which WAYBILL_VERSION
+	// stands for.
 	Variables     site.Variables
+	Version       string
 	Egress        *egress.Policy
 	Authenticator route.Authenticator
 	// Tokens lets people in at MCP servers besides; nil: keys alone do.
@@ -143,7 +147,8 @@ func (o Options) open() (files fs.FS, seen *folder.Folder, err error) {
 }
 
 func (o Options) compile(files fs.FS) (*site.Site, site.Faults) {
-	return site.Compile(files, o.Variables, site.Limits{Account: o.Account, Egress: o.Egress, Reserved: o.Reserved, Modules: o.Modules, Policies: o.Policies})
+	own := site.Variables{routefile.VariableVersion: cmp.Or(o.Version, "unknown")}
+	return site.Compile(files, o.Variables, site.Limits{Account: o.Account, Own: own, Egress: o.Egress, Reserved: o.Reserved, Modules: o.Modules, Policies: o.Policies})
 }
 
 // serve gives a site what it is served with.

@@ -122,6 +122,9 @@ const (
 	VariableBuild       = ownPrefix + "BUILD_ID"
 )
 
+// VariableVersion is the one that the server's own route files may name: the version of the process.
+const VariableVersion = ownPrefix + "VERSION"
+
 // IsOwn reports whether a variable is one of Waybill's own, in any spelling: on some systems the
 // case of a name does not matter.
 func IsOwn(name string) bool {
@@ -130,10 +133,10 @@ func IsOwn(name string) bool {
 
 // Variable returns what a variable of the environment holds. It is the one way by which
 // route files get at the environment. Waybill's own variables are not for them, but for the
-// six that say of which deployment they are. getenv may be nil.
+// six that say of which deployment they are, and the version. getenv may be nil.
 func Variable(getenv func(string) (string, bool), name string) (string, error) {
 	switch name {
-	case VariableAccount, VariableProject, VariableBranch, VariableEnvironment, VariableDeployment, VariableBuild:
+	case VariableAccount, VariableProject, VariableBranch, VariableEnvironment, VariableDeployment, VariableBuild, VariableVersion:
 	default:
 		if IsOwn(name) {
 			return "", ErrOwn

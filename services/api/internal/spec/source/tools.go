@@ -46,7 +46,7 @@ func Toolsets() map[string]string {
 // people write, has none for, and routes with these in the list of its MCP server. All that a
 // tool says is in the OpenAPI document: its name is the operation's id, its description the
 // operation's, its arguments are the parameters and the body, and the method says whether it
-// reads. x-destructive marks a POST that ends or repeats something. A parameter with x-tool false
+// reads. x-destructive marks a POST that ends or repeats something, x-read-only one that changes nothing. A parameter with x-tool false
 // is for bodies that tools don't send.
 func Tools(openapi, routes []byte) (operations, listed []byte, err error) {
 	var api, file yaml.MapSlice
@@ -176,6 +176,7 @@ func toolOf(api yaml.MapSlice, id, method string, shared []any, operation any) (
 		}})
 	}
 	destructive, _ := get(operation, "x-destructive").(bool)
+	readOnly, _ := get(operation, "x-read-only").(bool)
 	return append(route,
 		yaml.MapItem{Key: "responses", Value: yaml.MapSlice{{Key: "200", Value: yaml.MapSlice{{Key: "description", Value: "The API's answer."}}}}},
 		yaml.MapItem{Key: "x-gateway-route", Value: yaml.MapSlice{
@@ -183,7 +184,7 @@ func toolOf(api yaml.MapSlice, id, method string, shared []any, operation any) (
 			{Key: "policies", Value: yaml.MapSlice{{Key: "inbound", Value: []any{"mcp-key"}}}},
 			{Key: "mcp", Value: yaml.MapSlice{
 				{Key: "type", Value: "tool"}, {Key: "name", Value: snake(id)},
-				{Key: "annotations", Value: annotations(title(id), method, destructive)},
+				{Key: "annotations", Value: annotations(title(id), method, readOnly || method == "get", destructive)},
 			}},
 		}}), nil
 }
@@ -218,9 +219,9 @@ func shorter(number any) bool {
 	return err == nil && n < toolPage
 }
 
-func annotations(title, method string, destructive bool) yaml.MapSlice {
-	hints := yaml.MapSlice{{Key: "title", Value: title}, {Key: "readOnlyHint", Value: method == "get"}}
-	if method != "get" {
+func annotations(title, method string, readOnly, destructive bool) yaml.MapSlice {
+	hints := yaml.MapSlice{{Key: "title", Value: title}, {Key: "readOnlyHint", Value: readOnly}}
+	if !readOnly {
 		hints = append(hints,
 			yaml.MapItem{Key: "destructiveHint", Value: destructive || method != "post"},
 			yaml.MapItem{Key: "idempotentHint", Value: method != "post"})
