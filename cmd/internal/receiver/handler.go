@@ -1,6 +1,7 @@
 package receiver
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -84,6 +85,9 @@ func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) {
 	if err != nil {
 		answer.Status = http.StatusBadRequest
 	}
+	if err == nil && answer.Status < http.StatusMultipleChoices && !req.URL.Query().Has("status") && !r.trusts(req.Context(), c) {
+		answer.Status = http.StatusUnauthorized
+	}
 	c.Status, c.Delay = answer.Status, answer.Delay
 	r.keep(c)
 	if err != nil {
@@ -100,6 +104,22 @@ func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) {
 		}
 	}
 	w.WriteHeader(answer.Status)
+}
+
+// trusts reports whether a callback is signed with a secret of its path, or none is known. A webhook may have come a
+// moment ago, so that its secret is about to be.
+func (r *Receiver) trusts(ctx context.Context, c Callback) bool {
+	if _, checked, ok := r.steps(c); ok || !checked {
+		return true
+	}
+	timer := time.NewTimer(learning)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	_, _, ok := r.steps(c)
+	return ok
 }
 
 // clear forgets the callbacks.

@@ -29,6 +29,8 @@ const (
 	maxCounted = 10_000
 	maxSecrets = 8
 	maxDelay   = 30 * time.Second
+	// learning is how long the secret of a new webhook may take to get here.
+	learning = 250 * time.Millisecond
 )
 
 // Answer is what callbacks are answered with.
@@ -236,7 +238,8 @@ func (r *Receiver) Clear() {
 }
 
 // decide says what the callback is answered with: as its query asks, otherwise as its path
-// was told, otherwise 200.
+// was told, otherwise 200. What is not signed with a secret of its path gets 401 instead of 2xx, unless its
+// query asks for that.
 func (r *Receiver) decide(c Callback, query url.Values) (Answer, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -111,9 +111,12 @@ func TestPageShowsEachStepOfTheCheck(t *testing.T) {
 	}
 	r.tell(`{"path":"/in/good","secret":"` + secret + `"}`)
 	r.tell(`{"path":"/in/bad","secret":"` + another + `"}`)
-	for _, path := range []string{"/in/good", "/in/bad", "/in/unknown"} {
-		if status := r.callback(path, "evt_1", 1, secret); status != http.StatusOK {
-			t.Errorf("%s answered %d", path, status)
+	for _, of := range []struct {
+		path string
+		want int
+	}{{"/in/good", 200}, {"/in/bad", 401}, {"/in/unknown", 200}} {
+		if status := r.callback(of.path, "evt_1", 1, secret); status != of.want {
+			t.Errorf("%s answered %d, want %d", of.path, status, of.want)
 		}
 	}
 	for n, want := range []string{"Signature verified", "Signature does not verify", "Signature not checked"} {
@@ -140,6 +143,19 @@ func TestPageShowsEachStepOfTheCheck(t *testing.T) {
 	r.receiver.Found(map[string]receiver.Known{"/in/bad": {Secrets: keys(t, secret)}})
 	if page := r.page("/?n=2"); !strings.Contains(page, "<h2>Signature verified</h2>") {
 		t.Error("a secret that was found does not count beside the one that was given")
+	}
+}
+
+// What a path was told to answer holds for wrong signatures, too, but for 2xx; and what the query of a callback asks for.
+func TestAWrongSignatureIsRefused(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.tell(`{"path":"/in/told","secret":"` + another + `","status":503}`)
+	r.tell(`{"path":"/in/told/202","secret":"` + another + `","status":202}`)
+	for path, want := range map[string]int{"/in/told": 503, "/in/told/202": 401, "/in/told/202?status=200": 200, "/in/told?times=1&status=500": 500} {
+		if status := r.callback(path, "evt_"+strconv.Itoa(want), 1, secret); status != want {
+			t.Errorf("%s answered %d, want %d", path, status, want)
+		}
 	}
 }
 

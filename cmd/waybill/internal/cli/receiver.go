@@ -30,7 +30,8 @@ func (a *app) receiver() *cobra.Command {
 		Use:   "receiver",
 		Short: "Run a receiver with a page that checks signatures",
 		Long: "Runs the receiver that `waybill dev` has built in. It records every POST, shows\n" +
-			"header by header whether the signature verifies, and answers as you tell it. Use\n" +
+			"header by header whether the signature verifies, and answers as you tell it. To\n" +
+			"what is not signed with a secret that it knows for the path it answers 401. Use\n" +
 			"it to try things out.",
 		Example: "  waybill receiver\n  waybill receiver --receiver 127.0.0.1:9999\n  waybill receiver register",
 		Args: func(cmd *cobra.Command, args []string) error {

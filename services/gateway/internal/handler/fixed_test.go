@@ -104,7 +104,7 @@ func TestStaticFaults(t *testing.T) {
 			t.Errorf("%s: %q, want %q", options, got, want)
 		}
 	}
-	if got := faultsOf(t, "statikHandler", `{}`, e); got != "handler/export is not one of @gateway/runtime" {
+	if got := faultsOf(t, "statikHandler", `{}`, e); got != "handler/export is not one of @gateway/runtime: staticHandler, urlForwardHandler, urlRewriteHandler, redirectHandler, openApiSpecHandler, mcpServerHandler" {
 		t.Errorf("a handler that is none: %q", got)
 	}
 }

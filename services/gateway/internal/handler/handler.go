@@ -51,12 +51,15 @@ func builderOf(export string) builder {
 	return nil
 }
 
+// exports are the handlers of the gateway that builderOf makes, and that of MCP servers.
+const exports = "staticHandler, urlForwardHandler, urlRewriteHandler, redirectHandler, openApiSpecHandler, mcpServerHandler"
+
 // New makes the handler of an operation. faults are sentences about it; they never repeat
 // the value of an option.
 func New(op *routefile.Operation, env Env) (handler route.Handler, faults []string) {
 	build := builderOf(op.Handler.Export)
 	if build == nil {
-		return nil, []string{"handler/export is not one of " + routefile.Runtime}
+		return nil, []string{"handler/export is not one of " + routefile.Runtime + ": " + exports}
 	}
 	options := op.Handler.Options
 	if len(options) == 0 {

@@ -172,7 +172,7 @@ func TestFaults(t *testing.T) {
 		}
 	}
 	bad := definition("rate-limit-outbound", `{}`)
-	if _, faults := made(t, bad); len(faults) != 1 || faults[0] != "policyType is not one of the gateway's" {
+	if _, faults := made(t, bad); len(faults) != 1 || !strings.HasPrefix(faults[0], "policyType is not one of the gateway's: api-key-inbound, ") {
 		t.Errorf("a type that is none: %v", faults)
 	}
 	bad = definition("api-key-inbound", `{}`)

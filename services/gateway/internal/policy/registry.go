@@ -87,7 +87,11 @@ func (r *Registry) Policies() []Policy { return slices.Clone(r.policies) }
 func (r *Registry) Make(def *routefile.PolicyDef, env Env) (made *Made, faults []string) {
 	e := r.byName[def.Type]
 	if e == nil {
-		return nil, []string{"policyType is not one of the gateway's"}
+		types := make([]string, len(r.policies))
+		for i := range r.policies {
+			types[i] = r.policies[i].Name
+		}
+		return nil, []string{"policyType is not one of the gateway's: " + strings.Join(types, ", ")}
 	}
 	if def.Module != routefile.Runtime {
 		faults = append(faults, "handler/module must be $import("+routefile.Runtime+")")

@@ -1,8 +1,10 @@
 package routefile
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 )
 
 // checkSet notes what is wrong between files, and between an operation and what it names.
@@ -46,13 +48,31 @@ func (s *source) names() {
 			chain = "/policies/outbound"
 		}
 		if name != "" && !slices.ContainsFunc(set.Policies, func(p PolicyDef) bool { return p.Name == name }) {
-			s.fault(at+chain, "there is no policy %s", name)
+			s.fault(at+chain, "there is no policy %s%s", name, set.defined())
 		}
 	}
 	known := s.CORSPolicy == CORSNone || s.CORSPolicy == CORSAnything || s.CORSPolicy == ""
 	if !known && !slices.ContainsFunc(set.CORS, func(c CORSDef) bool { return c.Name == s.CORSPolicy }) {
 		s.fault(at+"/corsPolicy", "there is no CORS policy %s", s.CORSPolicy)
 	}
+}
+
+// mostNamed is how many policies a fault names.
+const mostNamed = 40
+
+// defined tells which policies the files define, for a fault.
+func (set *Set) defined() string {
+	names := make([]string, len(set.Policies))
+	for i := range set.Policies {
+		names[i] = set.Policies[i].Name
+	}
+	switch n := len(names); {
+	case n == 0:
+		return ": the files define none"
+	case n > mostNamed:
+		return fmt.Sprintf(": the files define %s and %d others", strings.Join(names[:mostNamed], ", "), n-mostNamed)
+	}
+	return ": the files define " + strings.Join(names, ", ")
 }
 
 // arguments notes why a tool or a prompt can't be called. Whether another operation is one
