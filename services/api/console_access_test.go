@@ -108,7 +108,7 @@ func TestConsoleAccess(t *testing.T) {
 		b.post(at+"/new-manager", "email", "ada@example.com", "sub", "s").want(t, http.StatusSeeOther, at)
 		manager := regexp.MustCompile(at + `/managers/([^"/]+)/delete`).FindStringSubmatch(b.get(at).has(t, "ada@example.com").body)
 		b.get(buckets+"/shops?manager-email=ada@example.com").has(t, "acme")
-		b.get(buckets+"/shops?manager-email=b@example.com").has(t, "No consumer has this manager")
+		b.get(buckets+"/shops?manager-email=b@example.com").has(t, "No consumer matches")
 		b.post(at+"/managers/"+manager[1]+"/delete").want(t, http.StatusSeeOther, at)
 
 		b.get(buckets+"/shops/delete").want(t, http.StatusOK, "").has(t, "Delete bucket shops?", "Delete the bucket")

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"fmt"
 	"html"
 	"net/http"
 	"net/url"
@@ -54,6 +55,106 @@ func TestConsoleFind(t *testing.T) {
 		stranger.get("/console/find?q=shp_found").want(t, http.StatusOK, "").has(t, "Nothing found")
 		stranger.get("/console/find?q="+hook).want(t, http.StatusOK, "").has(t, "Nothing found")
 		admin.get("/console/find?q=nothing+of+this").want(t, http.StatusOK, "").has(t, "Nothing found", "/docs/search?q=nothing")
+	})
+}
+
+// A search asks the API a few times, however many projects and buckets there are, and finds what is in each.
+func TestConsoleFindAsksLittle(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, sqliteURL(t))
+	b := r.browser().signIn(adminKey)
+	for i := range 6 {
+		name := fmt.Sprintf("shop-%d", i)
+		r.insist(http.MethodPost, "/v1/projects", `{"name":"`+name+`"}`).want(http.StatusCreated)
+		b.upload(name, "main", []byte("PK\x03\x04"))
+		r.holder(bucketsPath+"/"+name+"-preview", "till-"+name)
+	}
+	asked := r.asked()
+	page := b.get("/console/find?q=shop").want(t, http.StatusOK, "")
+	for i := range 6 {
+		page.has(t, fmt.Sprintf("till-shop-%d", i), fmt.Sprintf("main of shop-%d", i))
+	}
+	if n := r.asked() - asked; n == 0 || n > 8 {
+		t.Errorf("a search asks the API %d times, want 8 at most", n)
+	}
+}
+
+// asked returns how often the operations of the API were called.
+func (r *rig) asked() (n int) {
+	r.t.Helper()
+	families, err := r.registry.Gather()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() != "waybill_http_requests_total" {
+			continue
+		}
+		for _, m := range family.GetMetric() {
+			for _, label := range m.GetLabel() {
+				if label.GetName() == "route" && strings.HasPrefix(label.GetValue(), "/v1/") {
+					n += int(m.GetCounter().GetValue())
+				}
+			}
+		}
+	}
+	return n
+}
+
+// Lists of deployments and of consumers are searched by a text.
+func TestSearchInLists(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, r *rig) {
+		r.project("shop")
+		for _, branch := range []string{"main", "feature/Rye", "feature/oats_1"} {
+			r.upload(branch)
+		}
+		bucket := r.bucket("partners")
+		r.insist(http.MethodPost, bucket+"/consumers", `{"name":"acme-orders"}`).want(http.StatusCreated)
+		r.insist(http.MethodPost, bucket+"/consumers", `{"name":"florist","description":"Flowers of ACME, 100%"}`).want(http.StatusCreated)
+		names := func(path, member string, tweaks ...tweak) string {
+			var list []string
+			for _, one := range r.do(http.MethodGet, path, "", tweaks...).want(http.StatusOK).items("data") {
+				list = append(list, fmt.Sprint(one[member]))
+			}
+			return strings.Join(list, " ")
+		}
+		const deployments = "/v1/accounts/default/projects/shop/deployments"
+		for path, want := range map[string]string{
+			deployments + "?q=rye": "feature/Rye", deployments + "?q=FEATURE": "feature/Rye feature/oats_1", deployments + "?q=s_1": "feature/oats_1", deployments + "?q=%25": "",
+			deployments + "?q=shop-main&environmentType=production": "main", "/v1/environments?accountName=default&projectName=*": "main feature/Rye feature/oats_1",
+		} {
+			if got := names(path, "branchName"); got != want {
+				t.Errorf("%s: %q, want %q", path, got, want)
+			}
+		}
+		for query, want := range map[string]string{"acme": "acme-orders florist", "florist": "florist", "100%25": "florist", "_": "", "other": ""} {
+			if got := names(bucket+"/consumers?q="+query, "name"); got != want {
+				t.Errorf("consumers with %s: %q, want %q", query, got, want)
+			}
+		}
+		for _, path := range []string{deployments + "?q=", bucket + "/consumers?q=" + strings.Repeat("x", 129)} {
+			r.do(http.MethodGet, path, "").faults("?q")
+		}
+		with := r.do(http.MethodGet, bucketsPath+"?include-consumers=true&limit=1000", "").want(http.StatusOK).field("limit", 20.0)
+		if text := string(with.body); !strings.Contains(text, `"name":"acme-orders"`) || strings.Contains(string(r.do(http.MethodGet, bucketsPath, "").body), "acme-orders") {
+			t.Errorf("consumers of buckets, only where they are asked for: %s", text)
+		}
+		b, stranger := r.browser().signIn(adminKey), as(r.secondAccount("second"))
+		b.get("/console/deployments?q=rye").want(t, http.StatusOK, "").has(t, "feature/Rye")
+		if page := b.get("/console/deployments?project=shop&q=rye").want(t, http.StatusOK, ""); strings.Contains(page.body, "oats") {
+			t.Error("the list shows what does not match")
+		}
+		b.get("/console/deployments?q=nothing").want(t, http.StatusOK, "").has(t, "No deployment matches")
+		if page := b.get("/console/access/buckets/partners?q=flowers").want(t, http.StatusOK, "").has(t, "florist"); strings.Contains(page.body, "acme-orders") {
+			t.Error("the list shows what does not match")
+		}
+		b.get("/console/access/buckets/partners?q=nobody").want(t, http.StatusOK, "").has(t, "No consumer matches")
+		if got := names("/v1/environments?accountName=second&projectName=*", "branchName", stranger) + string(r.do(http.MethodGet, "/v1/accounts/second/key-buckets?include-consumers=true", "", stranger).want(http.StatusOK).body); strings.Contains(got, "acme") || strings.Contains(got, "feature") {
+			t.Errorf("another account sees %s", got)
+		}
+		r.do(http.MethodGet, "/v1/environments?accountName=default&projectName=*", "", stranger).want(http.StatusNotFound)
+		r.do(http.MethodGet, bucketsPath+"?include-consumers=true", "", stranger).want(http.StatusNotFound)
 	})
 }
 

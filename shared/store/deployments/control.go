@@ -3,6 +3,7 @@ package deployments
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"gorm.io/gorm"
 
@@ -25,6 +26,7 @@ type Filter struct {
 	Project         string                 // empty: of all its projects
 	Branch          string                 // empty: any
 	EnvironmentType domain.EnvironmentType // empty: any
+	Search          string                 // in its name or its branch, in any case; empty: any
 	store.Page
 }
 
@@ -34,7 +36,7 @@ func (d *Deployments) ListDeployments(ctx context.Context, f Filter) ([]Listed, 
 	if !store.Storable(f.Account, f.Project) {
 		return nil, 0, domain.ErrNotFound
 	}
-	if !store.Storable(f.Branch) {
+	if !store.Storable(f.Branch, f.Search) {
 		return nil, 0, nil
 	}
 	var list []Listed
@@ -69,6 +71,10 @@ func (f Filter) narrow(query *gorm.DB) *gorm.DB {
 	}
 	if f.EnvironmentType != "" {
 		query = query.Where("environment_type = ?", string(f.EnvironmentType))
+	}
+	if f.Search != "" {
+		pattern := "%" + strings.NewReplacer("!", "!!", "%", "!%", "_", "!_").Replace(strings.ToLower(f.Search)) + "%"
+		query = query.Where("(name LIKE ? ESCAPE '!' OR lower(branch) LIKE ? ESCAPE '!')", pattern, pattern)
 	}
 	return query
 }

@@ -47,8 +47,10 @@ func consumers() Noun {
 				Name: "list", Short: "List the consumers of a bucket",
 				Example: "  waybill consumers list partners\n  waybill consumers list partners --include-api-keys --tag plan=gold",
 				Method:  http.MethodGet, Path: bucketPath + "/consumers", Args: []Arg{bucketArg()},
-				Flags: concat(having(), []Flag{{Name: "manager-email", Usage: "only those with this manager", In: InQuery}}, including(), paging()),
-				Show:  view,
+				Flags: concat(having(), []Flag{{Name: "search", Usage: "only those with this `text` in their name or description", To: "q", In: InQuery},
+					{Name: "manager-email", Usage: "only those with this manager", In: InQuery},
+				}, including(), paging()),
+				Show: view,
 			},
 			{
 				Name: "create", Short: "Make a consumer",

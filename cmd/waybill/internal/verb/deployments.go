@@ -73,6 +73,7 @@ func deployments() Noun {
 				Flags: concat([]Flag{
 					{Name: "project", Usage: "the `name` of the project, if it is not given as an argument", In: InVerb},
 					{Name: "branch", Usage: "only of this branch", In: InQuery, To: "branchName"},
+					{Name: "search", Usage: "only those with this `text` in their name or branch", In: InQuery, To: "q"},
 					{Name: "environment-type", Usage: "only of this type", In: InQuery, To: "environmentType", Choices: words([]domain.EnvironmentType{domain.Production, domain.Preview, domain.Development})},
 				}, paging()),
 				Show: view,

@@ -114,6 +114,7 @@ type bucketView struct {
 	Paging    console.Paging
 	Problem   *console.Problem // why there are no consumers
 	Email     string
+	Search    string
 	May       bool
 }
 
@@ -133,7 +134,7 @@ type held struct {
 }
 
 func showBucket(p *console.Page) error {
-	v := bucketView{Place: at(p), Scopes: domain.Scopes(), Email: p.Query("manager-email"), May: p.May(domain.ScopeBucketsWrite)}
+	v := bucketView{Place: at(p), Scopes: domain.Scopes(), Email: p.Query("manager-email"), Search: p.Query("q"), May: p.May(domain.ScopeBucketsWrite)}
 	if err := p.API.Get(v.Place.api(p), nil, &v.Bucket); err != nil {
 		return err
 	}
@@ -141,8 +142,10 @@ func showBucket(p *console.Page) error {
 	v.Tags = tagsOf(v.Bucket.Tags)
 	query := page(p, few)
 	query.Set("include-api-keys", "true")
-	if v.Email != "" {
-		query.Set("manager-email", v.Email)
+	for name, value := range map[string]string{"manager-email": v.Email, "q": v.Search} {
+		if value != "" {
+			query.Set(name, value)
+		}
 	}
 	var answer web.Listing[consumers.Consumer]
 	if v.Problem = p.API.Try(v.Place.api(p, "consumers"), query, &answer); v.Problem == nil {

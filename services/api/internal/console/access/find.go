@@ -5,29 +5,24 @@ import (
 
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/families/buckets"
-	"waybill.dev/services/api/internal/families/consumers"
 	"waybill.dev/services/api/internal/kernel/web"
 	"waybill.dev/shared/domain"
 )
 
-// find returns the consumers of the first buckets, and what can be done to each.
+// find returns the first consumers of the first buckets, and what can be done to each.
 func find(p *console.Page) []console.Hit {
 	var hits []console.Hit
 	if p.May(domain.ScopeBucketsWrite) {
 		hits = append(hits, console.Hit{Label: "New bucket", Path: newBucketPath, Icon: "plus", Act: true})
 	}
 	var answer web.Listing[buckets.Bucket]
-	if p.API.Try(account(p, "key-buckets"), url.Values{"limit": {number(maxBuckets)}}, &answer) != nil {
+	if p.API.Try(account(p, "key-buckets"), url.Values{"limit": {number(maxBuckets)}, "include-consumers": {"true"}}, &answer) != nil {
 		return hits
 	}
 	for _, b := range answer.Data {
 		in := place{Bucket: b.Name}
 		hits = append(hits, console.Hit{Label: b.Name, More: "bucket " + b.Description, Path: in.Path(), Icon: "access"})
-		var found web.Listing[consumers.Consumer]
-		if p.API.Try(in.api(p, "consumers"), url.Values{"limit": {number(maxConsumers)}}, &found) != nil {
-			continue
-		}
-		for _, c := range found.Data {
+		for _, c := range web.Value(b.Consumers) {
 			in.Consumer = c.Name
 			more := "consumer in " + b.Name + " " + c.Description
 			hits = append(hits, console.Hit{Label: c.Name, More: more, Path: in.Path(), Icon: "access"})
@@ -38,6 +33,3 @@ func find(p *console.Page) []console.Hit {
 	}
 	return hits
 }
-
-// maxConsumers is how many consumers of a bucket a search looks at.
-const maxConsumers = 100

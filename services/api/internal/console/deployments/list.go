@@ -45,10 +45,10 @@ type listView struct {
 }
 
 func list(p *console.Page) error {
-	query := p.Pick("project", "branchName", "environmentType")
+	query := p.Pick("project", "q", "branchName", "environmentType")
 	v := listView{
 		Form: console.NewForm(query), Types: console.Choices("any", domain.Production, domain.Preview, domain.Development), May: p.May(domain.ScopeGatewayWrite), HasProject: p.Has(projectsPath),
-		Filtered: query.Has("branchName") || query.Has("environmentType"),
+		Filtered: query.Has("branchName") || query.Has("environmentType") || query.Has("q"),
 	}
 	names, total, problem := projects(p)
 	v.NoProjects = problem
@@ -65,17 +65,19 @@ func list(p *console.Page) error {
 	shown = shown[:min(few, len(shown))]
 	v.Paging = p.Offsets(offset, len(shown), total)
 	for i, name := range shown {
-		g, err := groupOf(p, name, i == 0)
+		g, err := groupOf(p, name, i == 0, query.Get("q"))
 		if known, ok := errors.AsType[*console.Problem](err); ok && known.NoOperation {
 			v.NoList = known
 			break
 		} else if err != nil {
 			return err
 		}
-		v.Groups = append(v.Groups, g)
+		if g.Total > 0 || g.Problem != nil || !query.Has("q") {
+			v.Groups = append(v.Groups, g)
+		}
 	}
 	if p.Account() == domain.DefaultAccount && offset == 0 {
-		if g, _ := groupOf(p, local, false); len(g.Deployments) > 0 {
+		if g, _ := groupOf(p, local, false, query.Get("q")); len(g.Deployments) > 0 {
 			v.Groups = append(v.Groups, g)
 		}
 	}
@@ -83,11 +85,15 @@ func list(p *console.Page) error {
 }
 
 // groupOf reads the first deployments of a project. What is wrong with the first project is the
-// page's; with another, it stands in its place.
-func groupOf(p *console.Page, name string, first bool) (group, error) {
+// page's; with another, it stands in its place. Search is a text that they have in their name or branch.
+func groupOf(p *console.Page, name string, first bool, search string) (group, error) {
 	var answer web.Listing[deployment]
-	g := group{Project: name, Path: listPath + "?" + url.Values{"project": {name}}.Encode()}
-	call := url.Values{"limit": {strconv.Itoa(few)}}
+	call, to := url.Values{"limit": {strconv.Itoa(few)}}, url.Values{"project": {name}}
+	if search != "" {
+		call.Set("q", search)
+		to.Set("q", search)
+	}
+	g := group{Project: name, Path: listPath + "?" + to.Encode()}
 	if first {
 		if err := p.API.Get(at(p, name), call, &answer); err != nil {
 			return g, err
@@ -102,7 +108,7 @@ func groupOf(p *console.Page, name string, first bool) (group, error) {
 // showOne shows the deployments of one project.
 func (v *listView) showOne(p *console.Page, name string, query url.Values) error {
 	p.CLI(filtered("deployments list "+name, query))
-	call := p.Pick("branchName", "environmentType", "offset")
+	call := p.Pick("q", "branchName", "environmentType", "offset")
 	call.Set("limit", strconv.Itoa(many))
 	var answer web.Listing[deployment]
 	err := p.API.Get(at(p, name), call, &answer)
@@ -123,6 +129,9 @@ func (v *listView) showOne(p *console.Page, name string, query url.Values) error
 
 // filtered adds the filters of the list to a command.
 func filtered(command string, query url.Values) string {
+	if search := query.Get("q"); search != "" {
+		command += " --search " + console.Shell(search)
+	}
 	if branch := query.Get("branchName"); branch != "" {
 		command += " --branch " + console.Shell(branch)
 	}

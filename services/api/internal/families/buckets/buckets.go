@@ -23,6 +23,7 @@ const (
 type Store interface {
 	CreateBucket(ctx context.Context, b domain.Bucket) (domain.Bucket, error)
 	ListBuckets(ctx context.Context, account string, tags map[string]string, page store.Page) ([]domain.Bucket, int, error)
+	FirstConsumers(ctx context.Context, buckets []domain.Bucket, most int) (map[string][]domain.Consumer, error)
 	GetBucket(ctx context.Context, ref access.BucketRef) (domain.Bucket, error)
 	UpdateBucket(ctx context.Context, ref access.BucketRef, change func(*domain.Bucket) error) (domain.Bucket, error)
 	DeleteBucket(ctx context.Context, ref access.BucketRef) error
@@ -66,7 +67,22 @@ type Bucket struct {
 	IsRetrievable bool              `json:"isRetrievable"`
 	Description   string            `json:"description"`
 	Tags          map[string]string `json:"tags"`
+	Consumers     *[]Holder         `json:"consumers,omitzero"` // the first ones, where they were asked for
 }
+
+// Holder is a consumer as a list of buckets has it.
+type Holder struct {
+	ID          string         `json:"id"`
+	Name        string         `json:"name"`
+	Description string         `json:"description"`
+	Scopes      []domain.Scope `json:"scopes"`
+}
+
+// With their consumers, a page has maxWith buckets at most, each with its first maxHolders.
+const (
+	maxWith    = 20
+	maxHolders = 100
+)
 
 func view(b domain.Bucket) Bucket {
 	return Bucket{
@@ -77,14 +93,29 @@ func view(b domain.Bucket) Bucket {
 
 func (h *handlers) list(c *web.Call) error {
 	account, page, tags := c.Account(), c.Page(), c.Tags()
+	with, _ := c.Query().Bool("include-consumers")
 	if err := c.Check(); err != nil {
 		return err
+	}
+	if with {
+		page.Limit = min(page.Limit, maxWith)
 	}
 	buckets, total, err := h.store.ListBuckets(c.Context(), account, tags, page)
 	if err != nil {
 		return err
 	}
-	return web.AnswerList(c, page, total, buckets, view)
+	if !with {
+		return web.AnswerList(c, page, total, buckets, view)
+	}
+	first, err := h.store.FirstConsumers(c.Context(), buckets, maxHolders)
+	if err != nil {
+		return err
+	}
+	return web.AnswerList(c, page, total, buckets, func(b domain.Bucket) Bucket {
+		v := view(b)
+		v.Consumers = new(web.Views(first[b.Name], func(c domain.Consumer) Holder { return Holder{c.ID, c.Name, c.Description, c.Scopes} }))
+		return v
+	})
 }
 
 func (h *handlers) create(c *web.Call) error {

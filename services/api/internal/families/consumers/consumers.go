@@ -129,6 +129,7 @@ func (h *handlers) list(c *web.Call) error {
 	account, bucket := c.Account(), c.Param("bucketName")
 	filter := access.ConsumerFilter{Tags: c.Tags(), Page: c.Page()}
 	filter.ManagerEmail, _ = c.Query().Text("manager-email")
+	filter.Search = c.Query().Within("q", web.MaxSearch)
 	with := readParts(c)
 	if err := c.Check(); err != nil {
 		return err

@@ -131,6 +131,7 @@ func (h *handlers) list(c *web.Call) error {
 	filter := deployments.Filter{Account: account, Project: c.Param("projectName"), Page: page}
 	filter.Branch, _ = q.Text("branchName")
 	filter.EnvironmentType = input.OneOf(q, "environmentType", []domain.EnvironmentType{domain.Production, domain.Preview, domain.Development})
+	filter.Search = q.Within("q", web.MaxSearch)
 	if err := c.Check(); err != nil {
 		return err
 	}

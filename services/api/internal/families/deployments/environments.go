@@ -13,6 +13,9 @@ import (
 
 const environmentsPath = "/v1/environments"
 
+// allProjects stands for every project of the account; no project has such a name.
+const allProjects = "*"
+
 // environments returns the operations that show deployments as the environments of a project:
 // there is one for each branch that was deployed, and both have one name.
 func (h *handlers) environments() []web.Route {
@@ -78,8 +81,11 @@ func (h *handlers) listEnvironments(c *web.Call) error {
 	if err := c.Check(); err != nil {
 		return err
 	}
-	if project == "" { // which selects all of them
+	switch project {
+	case "":
 		return missing(domain.ErrNotFound, "project")
+	case allProjects:
+		project = "" // which selects them
 	}
 	views, total, err := h.find(c, deployments.Filter{Account: account, Project: project, Page: page})
 	if err != nil {

@@ -54,7 +54,7 @@ func (l *Local) is(account, name string) bool {
 
 // in returns local if the filter lets it through.
 func (l *Local) in(f deployments.Filter) []LocalState {
-	if !l.is(f.Account, f.Project) || f.Branch != "" && f.Branch != LocalName || f.EnvironmentType != "" && f.EnvironmentType != domain.Production {
+	if !l.is(f.Account, f.Project) || f.Branch != "" && f.Branch != LocalName || f.EnvironmentType != "" && f.EnvironmentType != domain.Production || !strings.Contains(LocalName, strings.ToLower(f.Search)) {
 		return nil
 	}
 	return []LocalState{l.State()}

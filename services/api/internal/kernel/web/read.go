@@ -25,6 +25,8 @@ const (
 	MaxBody = 1 << 20
 	// MaxPage is how many entries a page of a list may have.
 	MaxPage = 1000
+	// MaxSearch is how many characters a text may have that lists are searched for.
+	MaxSearch = 128
 	// MaxOffset is the largest offset at which a page may begin.
 	MaxOffset = math.MaxUint32
 

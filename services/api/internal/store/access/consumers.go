@@ -29,6 +29,7 @@ type ConsumerRef struct {
 type ConsumerFilter struct {
 	Tags         map[string]string // all of them
 	ManagerEmail string            // of one of its managers; empty: any
+	Search       string            // in its name or its description, in any case; empty: any
 	store.Page
 }
 
@@ -127,7 +128,7 @@ func (a *Access) ListConsumers(ctx context.Context, account, bucket string, f Co
 	var total int
 	err := a.db.Snapshot(ctx, func(tx *gorm.DB) error {
 		b, _, err := a.bucket(tx, BucketRef{Account: account, Bucket: bucket}, store.LockNone)
-		if err != nil || !store.Storable(f.ManagerEmail) {
+		if err != nil || !store.Storable(f.ManagerEmail, f.Search) {
 			return err
 		}
 		query := tx.Model(&consumerRow{})
@@ -135,6 +136,10 @@ func (a *Access) ListConsumers(ctx context.Context, account, bucket string, f Co
 			query = query.Where("bucket_id = ?", b.ID)
 		} else { // IS TRUE: a person manages some consumers, and a bucket may have many
 			query = query.Where("(bucket_id = ?) IS TRUE", b.ID).Where("id IN (SELECT m.consumer_id FROM key_managers m WHERE lower(m.email) = ? AND m.email = ?)", domain.FoldEmail(f.ManagerEmail), f.ManagerEmail)
+		}
+		if f.Search != "" {
+			pattern := contains(f.Search)
+			query = query.Where("(name LIKE ? ESCAPE '!' OR lower(description) LIKE ? ESCAPE '!')", pattern, pattern)
 		}
 		if query, err = a.withTags(query, f.Tags); err != nil {
 			return err
@@ -234,6 +239,31 @@ func (a *Access) readParts(tx *gorm.DB, b bucketRow, views []ConsumerView, with 
 		}
 	}
 	return nil
+}
+
+// FirstConsumers returns the first most consumers of each of the buckets, by the bucket's name.
+func (a *Access) FirstConsumers(ctx context.Context, buckets []domain.Bucket, most int) (map[string][]domain.Consumer, error) {
+	of := make(map[string][]domain.Consumer, len(buckets))
+	err := a.db.Snapshot(ctx, func(tx *gorm.DB) error {
+		for _, b := range buckets {
+			var rows []consumerRow
+			if err := tx.Where("bucket_id = ?", b.ID).Order(store.OldestFirst).Limit(most).Find(&rows).Error; err != nil {
+				return err
+			}
+			for _, row := range rows {
+				c, err := row.domain(bucketRow{Account: b.Account, Name: b.Name})
+				if err != nil {
+					return err
+				}
+				of[b.Name] = append(of[b.Name], c)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, store.Wrap("list the first consumers", err)
+	}
+	return of, nil
 }
 
 // firstParts reads the first rows of each of the consumers: of one that has more, not the others.

@@ -76,8 +76,13 @@ const found = "(account LIKE ? ESCAPE '!' OR bucket LIKE ? ESCAPE '!' OR consume
 func (w Person) values() []any { return []any{w.Sub, domain.FoldEmail(w.Email)} }
 
 func (f *ManagedFilter) values() []any {
-	pattern := "%" + strings.NewReplacer("!", "!!", "%", "!%", "_", "!_").Replace(strings.ToLower(f.Search)) + "%"
+	pattern := contains(f.Search)
 	return []any{pattern, pattern, pattern}
+}
+
+// contains is the pattern of what has a text in it, in lower case.
+func contains(text string) string {
+	return "%" + strings.NewReplacer("!", "!!", "%", "!%", "_", "!_").Replace(strings.ToLower(text)) + "%"
 }
 
 // cursor returns the parts of After.
