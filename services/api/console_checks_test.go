@@ -98,6 +98,26 @@ func (r *rig) tested(delivery string, forge domain.Forgery, answer int) {
 	}
 }
 
+// What failed for good is counted up to a thousand, and tests do not take the place of others on the first page.
+func TestConsoleManyFailed(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, r *rig) {
+		b := r.browser().signIn(adminKey)
+		many, few := r.register(`{"url":"http://127.0.0.1:1/many","events":["shipment.created"]}`).text("id"), r.register(plainWebhook).text("id")
+		r.failed(few, "few", 3)
+		r.failed(many, "many", 1001)
+		r.failed(few, "later", 2)
+		b.get("/console/problems").want(t, http.StatusOK, "").has(t, "1\u202f000+ failed for good", ">5 failed for good")
+		for range 5 {
+			test := r.do(http.MethodPost, "/v1/webhooks/"+few+"/test", `{"forge":"wrongSecret"}`).want(http.StatusAccepted).text("deliveryId")
+			r.tested(test, domain.ForgeWrongSecret, http.StatusUnauthorized)
+		}
+		if n := strings.Count(b.get("/console").want(t, http.StatusOK, "").body, "schedule exhausted"); n != 5 {
+			t.Errorf("%d deliveries that failed, want 5", n)
+		}
+	})
+}
+
 // Where no webhook is registered for alerts, their page shows what would have been told, and whom it concerns in this account.
 func TestConsoleAlertsUntold(t *testing.T) {
 	t.Parallel()
@@ -108,6 +128,20 @@ func TestConsoleAlertsUntold(t *testing.T) {
 		delivery := r.deliver(hook, "evt_given_up", domain.StatusFailed, domain.ReasonExhausted)
 		since := time.Now().Add(-time.Hour)
 		r.circuit(hook, domain.Circuit{OpenSince: since, Failures: 31, FailingSince: since, SaidAt: time.Now(), Last: &domain.Answer{At: since, Status: 503, Class: domain.Class5xx}})
+		// It failed for an hour, and is well since.
+		well := r.register(`{"url":"http://127.0.0.1:1/well","events":["shipment.created"]}`).text("id")
+		for i := range domain.FailingFrom + 1 {
+			name := fmt.Sprintf("evt_spell_%d", i)
+			r.publish(event(name))
+			r.outcome(well, name, func(o *domain.Outcome) {
+				o.Status, o.Attempts, o.RunAttempts, o.Attempt = domain.StatusRetrying, 1, 1, attempt(1, 503)
+				o.NextAttemptAt, o.Attempt.StartedAt = time.Now().Add(time.Hour), time.Now().Add(-2*time.Hour)
+				if i == domain.FailingFrom {
+					o.Status, o.Attempt = domain.StatusDelivered, attempt(1, 200)
+				}
+			})
+		}
+		b.get("/console/alerts?type=waybill.webhook.recovered").want(t, http.StatusOK, "").has(t, "recovered</span>", "5 since", "127.0.0.1:1/well")
 		told := []string{"What would have been told", "circuit opened", "31 since", "127.0.0.1:1/down", "exhausted", "/console/deliveries/" + string(delivery)}
 		b.get("/console/alerts").want(t, http.StatusOK, "").has(t, told...)
 		if page := b.get("/console/alerts?type=waybill.delivery.exhausted").want(t, http.StatusOK, ""); strings.Contains(page.body, "circuit opened</span>") {

@@ -123,6 +123,7 @@ func TestTraffic(t *testing.T) {
 			t.Errorf("one: %s", one.body)
 		}
 		r.do(http.MethodGet, path+"/request-logs/unknown", "").want(http.StatusNotFound)
+		r.browser().signIn(adminKey).get("/console/deployments/"+shop+"/requests/"+shop+"-2").want(t, http.StatusOK, "").has(t, "handler, &#43;0\u202fms · <wb-time>")
 		if got := r.do(http.MethodGet, "/v1/deployments/local/request-logs", "").want(http.StatusOK).items("data"); len(got) != 2 {
 			t.Errorf("of local: %v", got)
 		}

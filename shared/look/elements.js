@@ -46,15 +46,16 @@ const tick = () => { if (!document.hidden) for (const e of document.querySelecto
 setInterval(tick, 1000);
 addEventListener("wb:shown", () => { for (const e of document.querySelectorAll("wb-time, wb-countdown, wb-copy, wb-json")) e.show(); });
 
-// What stands in UTC elsewhere is in the reader's zone, too: in the titles of charts, in sentences, and in fields of forms,
-// which are sent in UTC.
+// What stands in UTC elsewhere is in the reader's zone, too: in the titles of charts, which have both, in sentences, and in
+// fields of forms, which are sent in UTC.
 function zone() {
   for (const place of document.querySelectorAll("svg title, .why .verdict, .why .advice li, .timeline p")) {
     if (place.firstElementChild) continue;
-    const said = place.textContent, text = said.replace(/(\d{4}-\d\d-\d\d)[T ]([\d:]{8})[\d.]*(Z| UTC)/g, (_, day, time) => local(new Date(`${day}T${time}Z`)));
+    const said = place.textContent, both = place.localName === "title";
+    const text = said.replace(/(?<!· )(\d{4}-\d\d-\d\d)[T ]([\d:]{8})[\d.]*(Z| UTC)/g, (utc, day, time) => local(new Date(`${day}T${time}Z`)) + (both ? ` · ${utc}` : ""));
     if (said === text) continue;
     place.textContent = text;
-    if (place.localName !== "title") place.title = said;
+    if (!both) place.title = said;
   }
   for (const field of document.querySelectorAll("input[type=datetime-local]")) {
     const at = Date.parse(`${field.defaultValue}Z`);

@@ -31,7 +31,10 @@ func TestTimesAreLocal(t *testing.T) {
 	b.await(`!/\d{4}-\d\d-\d\dT\d\d:\d\d/.test([...document.querySelectorAll(".why, .timeline p")].map((part) => part.innerText).join())`)
 	b.await(`[...document.querySelectorAll(".timeline .step-head")].some((step) => /^\+\d/.test(step.lastElementChild.innerText))`)
 	b.open("/console")
-	b.await(`[...document.querySelectorAll(".chart title")].length > 0 && ![...document.querySelectorAll("svg title")].some((title) => title.textContent.includes("UTC"))`)
+	b.await(`[...document.querySelectorAll(".chart title")].length > 0 && [...document.querySelectorAll(".chart title")].every((title) => {
+		const [, local, utc] = title.textContent.match(/^(.{19}) · (.{19}) UTC: /) || [];
+		return new Date(local.replace(" ", "T") + "+05:30") - new Date(utc.replace(" ", "T") + "Z") === 0;
+	})`)
 
 	b.open("/console/events?since=2026-11-18T10:00:30Z&shipmentId=shp_zone")
 	b.await(`document.querySelector("[name=since]").value === "2026-11-18T15:30:30"`)

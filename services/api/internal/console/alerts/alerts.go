@@ -9,10 +9,12 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"time"
 
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/deliverylog"
 	"waybill.dev/services/api/internal/families/deliveries"
+	"waybill.dev/services/api/internal/families/insight"
 	"waybill.dev/services/api/internal/families/receivers"
 	"waybill.dev/services/api/internal/families/webhooks"
 	"waybill.dev/services/api/internal/kernel/web"
@@ -125,8 +127,8 @@ func list(p *console.Page) error {
 	return p.Show("list.html", "Alerts", v)
 }
 
-// untold returns the alerts that the present state of webhooks and the newest deliveries that were given up would have
-// made, the newest first. kind is the only type that is wanted; empty: all are.
+// untold returns the alerts that the present state of webhooks, the newest deliveries that were given up and the hours
+// in which nothing arrived would have made, the newest first. kind is the only type that is wanted; empty: all are.
 func untold(p *console.Page, hooks deliverylog.Webhooks, kind domain.EventType) []row {
 	var list []row
 	add := func(t domain.EventType, of domain.WebhookID, at *string, fill func(*alert)) {
@@ -136,7 +138,7 @@ func untold(p *console.Page, hooks deliverylog.Webhooks, kind domain.EventType) 
 		a := alert{Type: t, Time: *at}
 		a.Data.WebhookID, a.Data.Host = string(of), hooks.Of(of).Name()
 		fill(&a)
-		list = append(list, newRow(a, hooks, nil))
+		list = append(list, newRow(a, hooks, map[string]string{}))
 	}
 	var troubled []webhooks.Webhook
 	// What can't be read would have been told, too; the page says nothing of it.
@@ -168,8 +170,51 @@ func untold(p *console.Page, hooks deliverylog.Webhooks, kind domain.EventType) 
 			add(domain.DeliveryExhausted, d.WebhookID, d.UpdatedAt, func(a *alert) { a.Data.DeliveryID = string(d.ID) })
 		}
 	}
+	for _, r := range recoveries(p) {
+		add(domain.WebhookRecovered, r.of, &r.at, func(a *alert) { a.Data.Since, a.Data.FailuresInARow = r.since, r.failures })
+	}
 	slices.SortStableFunc(list, func(a, b row) int { return cmp.Compare(b.Time, a.Time) })
 	return list[:min(len(list), perPage)]
+}
+
+// recovery is a webhook that failed for an hour at least, and then did not any more.
+type recovery struct {
+	of        domain.WebhookID
+	since, at string // the beginning of these hours
+	failures  int
+}
+
+// recent is how far back recoveries are looked for: the statistics of so many hours have rows enough for 250 webhooks.
+const recent = 72 * time.Hour
+
+// recoveries reads from the statistics by the hour which webhooks have recovered: nothing else is kept of the past of
+// webhooks of which nobody is told.
+func recoveries(p *console.Page) []recovery {
+	var hours insight.Statistics
+	query := url.Values{"step": {"hour"}, "by": {"webhook"}, "since": {p.Now().UTC().Add(-recent).Truncate(time.Hour).Format(time.RFC3339)}}
+	if p.API.Try("/v1/statistics", query, &hours) != nil {
+		return nil
+	}
+	var list []recovery
+	failing := map[domain.WebhookID]recovery{}
+	for i := range hours.Data { // the oldest first
+		r := &hours.Data[i]
+		of := r.WebhookID
+		spell, fails := failing[of]
+		switch {
+		case r.Succeeded > 0 && fails:
+			delete(failing, of)
+			spell.at = web.Value(r.Start)
+			list = append(list, spell)
+		case r.Succeeded == 0 && (fails || r.Failed >= domain.FailingFrom):
+			if !fails {
+				spell = recovery{of: of, since: web.Value(r.Start)}
+			}
+			spell.failures += int(r.Failed)
+			failing[of] = spell
+		}
+	}
+	return list
 }
 
 // newRow shows an alert, given the webhooks that recovered later and when.

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"time"
 
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/families/deployments"
@@ -61,7 +62,14 @@ type step struct {
 	deployments.Step
 
 	What  string
-	Lines []domain.BuildLine
+	Lines []line
+}
+
+// line is one of the log, with how long after the first line of the build it came.
+type line struct {
+	domain.BuildLine
+
+	After string
 }
 
 // Word says in a word how the step ended, or where it is.
@@ -143,10 +151,18 @@ func showBuild(p *console.Page) error {
 // steps returns the parts of a build in the order of the work.
 func steps(s deployments.Status, lines map[string][]domain.BuildLine) []step {
 	var list []step
+	var first time.Time
 	for _, known := range []struct{ name, what string }{
 		{"unpack", "Unpack the archive"}, {"variables", "Take the variables"}, {"check", "Check the routes"}, {"activate", "Serve it"},
 	} {
-		list = append(list, step{s.Steps[known.name], known.what, lines[known.name]})
+		part := step{Step: s.Steps[known.name], What: known.what}
+		for _, l := range lines[known.name] {
+			if first.IsZero() {
+				first = l.Timestamp
+			}
+			part.Lines = append(part.Lines, line{l, console.Offset(l.Timestamp.Sub(first))})
+		}
+		list = append(list, part)
 	}
 	return list
 }

@@ -13,7 +13,11 @@ import (
 const perPage = "50"
 
 // entry is what was said of a request.
-type entry struct{ traffic.Entry }
+type entry struct {
+	traffic.Entry
+
+	After string // the beginning of the request
+}
 
 // HasAttributes reports whether there are any.
 func (e entry) HasAttributes() bool {
@@ -96,7 +100,9 @@ func showRequest(p *console.Page) error {
 }
 
 func viewOf(h head, w traffic.Detail) requestView {
-	v := requestView{head: h, Request: w, Entries: web.Views(w.Entries, func(e traffic.Entry) entry { return entry{e} }), Cut: w.Truncated}
+	v := requestView{head: h, Request: w, Entries: web.Views(w.Entries, func(e traffic.Entry) entry {
+		return entry{e, console.Offset(web.Time(e.Timestamp).Sub(web.Time(w.Timestamp)))}
+	}), Cut: w.Truncated}
 	if w.BuildID != nil {
 		v.Build = h.Deployment.BuildPath(*w.BuildID)
 	}

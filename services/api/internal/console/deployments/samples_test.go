@@ -49,8 +49,8 @@ func samples() map[string][]any {
 		{RequestID: "r", Timestamp: at, Method: "GET", Path: "/a", StatusCode: 200, DurationMs: 1, Consumer: "anonymous", Severity: "info"},
 	}
 	entries := []entry{
-		{traffic.Entry{Timestamp: at, Severity: "error", Source: hostile, Message: hostile, Attributes: jsontext.Value(`{"a":"<script>"}`)}},
-		{traffic.Entry{Timestamp: at, Severity: "warn", Message: hostile}}, {traffic.Entry{Timestamp: at, Severity: "info", Source: hostile, Message: hostile, Attributes: jsontext.Value(`{}`)}},
+		{traffic.Entry{Timestamp: at, Severity: "error", Source: hostile, Message: hostile, Attributes: jsontext.Value(`{"a":"<script>"}`)}, "+80 ms"},
+		{traffic.Entry{Timestamp: at, Severity: "warn", Message: hostile}, ""}, {traffic.Entry{Severity: "info", Source: hostile, Message: hostile, Attributes: jsontext.Value(`{}`)}, ""},
 	}
 	figures := trafficView{head: h, Spans: tabs, Consumer: hostile, Without: "/x", Recent: []traffic.Call{{Consumer: hostile, Method: "GET", RoutePath: hostile, StatusCode: "200", TimeStamp: at}, {Consumer: hostile, Method: "GET", StatusCode: "404", TimeStamp: at}}, More: 3}
 	calls := traffic.Calls{Consumer: hostile, TotalCalls: 10, CallsByStatusCode: []traffic.StatusCalls{{StatusCode: 200, Calls: 7}, {StatusCode: 404, Calls: 2}, {StatusCode: 503, Calls: 1}}}

@@ -22,11 +22,11 @@ type span struct {
 func spans() []span {
 	const day = 24 * time.Hour
 	return []span{
-		{"last-hour", "Last hour", time.Minute, time.Hour},
-		{"last-24-hours", "Last 24 hours", time.Hour, day},
-		{"last-7-days", "Last 7 days", time.Hour, 7 * day},
-		{"last-30-days", "Last 30 days", day, 30 * day},
-		{"last-3-months", "Last 3 months", day, 90 * day},
+		{"last-hour", "1 hour", time.Minute, time.Hour},
+		{"last-24-hours", "24 hours", time.Hour, day},
+		{"last-7-days", "7 days", time.Hour, 7 * day},
+		{"last-30-days", "30 days", day, 30 * day},
+		{"last-3-months", "3 months", day, 90 * day},
 	}
 }
 
@@ -145,7 +145,7 @@ func (v *trafficView) sum(stats []traffic.Calls, filter string) {
 
 // bars draws the figures over time, with the steps in which there was nothing.
 func bars(details []traffic.Step, s span, now time.Time) console.Bars {
-	b := console.Bars{Label: "Requests, " + strings.ToLower(s.Label[:1]) + s.Label[1:], Good: "answered", Bad: "failed (5xx)"}
+	b := console.Bars{Label: "Requests, the last " + s.Label, Good: "answered", Bad: "failed (5xx)"}
 	n := int(s.Whole / s.Step)
 	first := now.UTC().Truncate(s.Step).Add(-s.Whole + s.Step)
 	b.Points = make([]console.Point, n)

@@ -70,8 +70,9 @@ type entry struct {
 	Classes []part        // of the attempts of the last hour that failed
 	Waiting int
 	Held    int
-	Coming  int // scheduled for another attempt
-	Failed  int // for good; 0: none, or their number is not known
+	Coming  int  // scheduled for another attempt
+	Failed  int  // for good; 0: none, or their number is not known
+	Over    bool // there are more than Failed
 	Sample  domain.DeliveryID
 	Code    int
 	Answer  string // what the receiver last said
@@ -126,6 +127,9 @@ func show(p *console.Page) error {
 	for i := range v.Entries[:min(len(v.Entries), maxAnswers)] {
 		v.Entries[i].answer(p)
 		v.Entries[i].line(p)
+		if v.Cut {
+			v.Entries[i].count(p)
+		}
 	}
 	return p.Show("problems.html", "Problems", v)
 }
@@ -215,6 +219,20 @@ func (e *entry) line(p *console.Page) {
 			e.Line.Values[hour] += float64(hours.Data[i].Failed)
 		}
 	}
+}
+
+// count counts what failed for good, where not all of it was read: up to maxRead.
+func (e *entry) count(p *console.Page) {
+	var failed deliverylog.Page
+	if e.Sample == "" || p.API.Try("/v1/deliveries", url.Values{"status": {string(domain.StatusFailed)}, "webhookId": {string(e.Webhook.ID)}, "limit": {maxRead}}, &failed) != nil {
+		return
+	}
+	for _, d := range failed.Data {
+		if !domain.Forged(web.Value(d.Reason)) {
+			e.Failed++
+		}
+	}
+	e.Over = failed.NextCursor != nil
 }
 
 // answer reads what the receiver last said to the sample, where the health does not tell.
