@@ -112,6 +112,7 @@ func TestSearchInLists(t *testing.T) {
 		bucket := r.bucket("partners")
 		r.insist(http.MethodPost, bucket+"/consumers", `{"name":"acme-orders"}`).want(http.StatusCreated)
 		r.insist(http.MethodPost, bucket+"/consumers", `{"name":"florist","description":"Flowers of ACME, 100%"}`).want(http.StatusCreated)
+		r.insist(http.MethodPost, bucket+"/consumers", `{"name":"bridge","description":"Über die Brücke"}`).want(http.StatusCreated)
 		names := func(path, member string, tweaks ...tweak) string {
 			var list []string
 			for _, one := range r.do(http.MethodGet, path, "", tweaks...).want(http.StatusOK).items("data") {
@@ -128,7 +129,7 @@ func TestSearchInLists(t *testing.T) {
 				t.Errorf("%s: %q, want %q", path, got, want)
 			}
 		}
-		for query, want := range map[string]string{"acme": "acme-orders florist", "florist": "florist", "100%25": "florist", "_": "", "other": ""} {
+		for query, want := range map[string]string{"acme": "acme-orders florist", "florist": "florist", "100%25": "florist", "%C3%9Cber": "bridge", "BR%C3%BCCKE": "bridge", "_": "", "other": ""} {
 			if got := names(bucket+"/consumers?q="+query, "name"); got != want {
 				t.Errorf("consumers with %s: %q, want %q", query, got, want)
 			}

@@ -3,7 +3,6 @@ package deployments
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"gorm.io/gorm"
 
@@ -73,8 +72,7 @@ func (f Filter) narrow(query *gorm.DB) *gorm.DB {
 		query = query.Where("environment_type = ?", string(f.EnvironmentType))
 	}
 	if f.Search != "" {
-		pattern := "%" + strings.NewReplacer("!", "!!", "%", "!%", "_", "!_").Replace(strings.ToLower(f.Search)) + "%"
-		query = query.Where("(name LIKE ? ESCAPE '!' OR lower(branch) LIKE ? ESCAPE '!')", pattern, pattern)
+		query = store.Contains(query, f.Search, "name", "branch")
 	}
 	return query
 }

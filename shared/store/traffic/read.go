@@ -211,17 +211,10 @@ func (f RequestFilter) where(query *gorm.DB) *gorm.DB {
 		query = query.Where("severity = ? AND severity <> 'info'", f.Severity)
 	}
 	if f.Search != "" {
-		like, pattern := "LIKE", "%"+likeText.Replace(f.Search)+"%"
-		if query.Name() == "postgres" {
-			like = "ILIKE"
-		}
-		query = query.Where(`(messages `+like+` ? ESCAPE '!' OR method || ' ' || path || '`+lastMessage+`' || status `+like+` ? ESCAPE '!')`, pattern, pattern)
+		query = store.Contains(query, f.Search, "messages", "method || ' ' || path || '"+lastMessage+"' || status")
 	}
 	return query
 }
-
-// likeText writes what patterns take for special with an escape.
-var likeText = strings.NewReplacer("!", "!!", "%", "!%", "_", "!_") //nolint:gochecknoglobals // never changed
 
 // NotKept returns how many requests of a deployment have no row, of the minutes that the time
 // from since to until touches. Zero times are no bounds.

@@ -36,6 +36,8 @@ var laws = []law{
 	on(`^INSERT (OR FAIL )?INTO \S+ (AS \w+ )?\([^)]*\) VALUES …$`, 20_000, "log n in each index of the table, for each of a batch of rows"),
 
 	on(`FROM gateway_requests WHERE .* I?LIKE \? ESCAPE`, 0, "a search of the request log, a span of time after the other, for about a second; then it gives a cursor"),
+	on(`FROM key_consumers WHERE .* I?LIKE \? ESCAPE`, 0, "a search looks at each consumer of a bucket, as the exact total of the list does"),
+	on(`FROM gateway_deployments WHERE .* I?LIKE \? ESCAPE`, 400_000, "a search looks at the deployments of a project, at most 10,000 (domain.MaxDeployments)"),
 
 	// Pages: the small database has less than one of some things.
 	on(`FROM gateway_requests WHERE deployment = \? AND .* ORDER BY at DESC, \+?id DESC LIMIT @$`, 8_000, "a page of requests; the small database has two of the kind"),

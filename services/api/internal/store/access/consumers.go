@@ -138,8 +138,7 @@ func (a *Access) ListConsumers(ctx context.Context, account, bucket string, f Co
 			query = query.Where("(bucket_id = ?) IS TRUE", b.ID).Where("id IN (SELECT m.consumer_id FROM key_managers m WHERE lower(m.email) = ? AND m.email = ?)", domain.FoldEmail(f.ManagerEmail), f.ManagerEmail)
 		}
 		if f.Search != "" {
-			pattern := contains(f.Search)
-			query = query.Where("(name LIKE ? ESCAPE '!' OR lower(description) LIKE ? ESCAPE '!')", pattern, pattern)
+			query = store.Contains(query, f.Search, "name", "description")
 		}
 		if query, err = a.withTags(query, f.Tags); err != nil {
 			return err

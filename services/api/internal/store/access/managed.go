@@ -76,13 +76,8 @@ const found = "(account LIKE ? ESCAPE '!' OR bucket LIKE ? ESCAPE '!' OR consume
 func (w Person) values() []any { return []any{w.Sub, domain.FoldEmail(w.Email)} }
 
 func (f *ManagedFilter) values() []any {
-	pattern := contains(f.Search)
+	pattern := store.Pattern(strings.ToLower(f.Search)) // names have no upper case
 	return []any{pattern, pattern, pattern}
-}
-
-// contains is the pattern of what has a text in it, in lower case.
-func contains(text string) string {
-	return "%" + strings.NewReplacer("!", "!!", "%", "!%", "_", "!_").Replace(strings.ToLower(text)) + "%"
 }
 
 // cursor returns the parts of After.
