@@ -13,6 +13,7 @@ import (
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store"
 	"waybill.dev/shared/store/auditlog"
+	"waybill.dev/shared/store/keyholders"
 )
 
 // ConsumerRef names a consumer of an account.
@@ -240,21 +241,21 @@ func (a *Access) readParts(tx *gorm.DB, b bucketRow, views []ConsumerView, with 
 	return nil
 }
 
-// FirstConsumers returns the first most consumers of each of the buckets, by the bucket's name.
+// FirstConsumers returns the id, name, description and scopes of the first most consumers of each of the buckets, by the bucket's
+// name. Buckets after MaxPageBytes of descriptions get none.
 func (a *Access) FirstConsumers(ctx context.Context, buckets []domain.Bucket, most int) (map[string][]domain.Consumer, error) {
 	of := make(map[string][]domain.Consumer, len(buckets))
 	err := a.db.Snapshot(ctx, func(tx *gorm.DB) error {
+		weight := 0
 		for _, b := range buckets {
 			var rows []consumerRow
-			if err := tx.Where("bucket_id = ?", b.ID).Order(store.OldestFirst).Limit(most).Find(&rows).Error; err != nil {
+			err := tx.Select("id", "name", "description", "scopes").Where("bucket_id = ?", b.ID).Order(store.OldestFirst).Limit(most).Find(&rows).Error
+			if err != nil || weight > store.MaxPageBytes {
 				return err
 			}
 			for _, row := range rows {
-				c, err := row.domain(bucketRow{Account: b.Account, Name: b.Name})
-				if err != nil {
-					return err
-				}
-				of[b.Name] = append(of[b.Name], c)
+				weight += len(row.Description)
+				of[b.Name] = append(of[b.Name], domain.Consumer{ID: row.ID, Name: row.Name, Description: row.Description, Scopes: keyholders.SplitScopes(row.Scopes)})
 			}
 		}
 		return nil
