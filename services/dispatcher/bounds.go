@@ -6,8 +6,8 @@ import (
 	"waybill.dev/services/dispatcher/internal/admission"
 )
 
-// bounds has the metrics of everything that is limited: how much of it there is, how much
-// there may be, and what waits for more.
+// bounds exports the metrics of everything that is limited: how much is used, the limit, and how
+// many wait for more.
 type bounds struct {
 	d                  *Dispatcher
 	used, most, waits  *prometheus.Desc

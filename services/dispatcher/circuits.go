@@ -11,8 +11,9 @@ import (
 	"waybill.dev/shared/signal"
 )
 
-// circuits looks, whenever this dispatcher has become the owner of webhooks, at what the owner
-// before said of their circuits: what it took with it, such as an open circuit, is told anew.
+// circuits runs when this dispatcher has become the owner of shards. It reads the circuits that the
+// owner before recorded for their webhooks, and records those that are different now, such as a
+// circuit that was open there and is closed here.
 type circuits struct {
 	store     circuitStore
 	deliverer *deliver.Deliverer
@@ -20,12 +21,12 @@ type circuits struct {
 	changed   signal.Signal
 }
 
-// circuitStore has what dispatchers said.
+// circuitStore has the circuits that dispatchers recorded.
 type circuitStore interface {
 	FailingCircuits(ctx context.Context) (map[domain.WebhookID]domain.Circuit, error)
 }
 
-// own hears that a shard has become this dispatcher's, or another one's.
+// own is called when this dispatcher has become the owner of a shard, or is no longer its owner.
 func (c *circuits) own(_ int, owned bool) {
 	if owned {
 		c.changed.Give()

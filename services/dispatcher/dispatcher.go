@@ -50,15 +50,16 @@ type Options struct {
 	// Tracer makes a span of each attempt; nil: no traces.
 	Tracer  trace.TracerProvider
 	Version string // in the User-Agent of callbacks
-	// DefaultSchedule is for webhooks without one of their own; nil: Standard Webhooks' table.
+	// DefaultSchedule is the retry schedule of webhooks that have none of their own; nil: Standard
+	// Webhooks' table.
 	DefaultSchedule []time.Duration
 	Retention       time.Duration // 0: 168 h
 	DisableAfter    time.Duration // 0: 120 h
-	// PublicURL is what the links in alerts begin with, without a slash at its end; empty: they
+	// PublicURL is the start of the links in alerts, without a slash at its end; empty: the links
 	// are paths.
 	PublicURL string
-	// Memory is how many bytes deliveries in flight may take, without their connections; at
-	// least LeastMemory. 0: 256 MiB. Those that wait for their turn may take half as much again.
+	// Memory is how many bytes deliveries in flight may take, without their connections; at least
+	// LeastMemory. 0: 256 MiB. Deliveries that wait for their turn may take half as much again.
 	Memory int64
 	// Watch is called after each attempt; nil: nothing is called. It must not block.
 	Watch func(Made)
@@ -67,11 +68,11 @@ type Options struct {
 // Made is an attempt that was made, and what followed from it.
 type Made = deliver.Made
 
-// drainTime is how long the end waits for attempts in flight. With what follows
-// it, that stays within the 30 seconds that a process has to stop.
+// drainTime is how long Run waits at its end for attempts in flight. The steps after that still fit
+// into the 30 seconds that a process has to stop.
 const drainTime = 25 * time.Second
 
-// catchUpTime is how long the start waits until the records on the bus are written.
+// catchUpTime is how long Run waits at its start until the records on the bus are written.
 const catchUpTime = 5 * time.Second
 
 // Dispatcher is the service.
@@ -156,7 +157,7 @@ func New(options Options) (*Dispatcher, error) {
 	return d, nil
 }
 
-// fill sets what is not set.
+// fill sets the defaults of options that are not set.
 func (o *Options) fill() {
 	if o.DefaultSchedule == nil {
 		o.DefaultSchedule = domain.DefaultRetrySchedule()
@@ -180,7 +181,7 @@ func tracer(provider trace.TracerProvider) trace.Tracer {
 	return provider.Tracer("waybill.dev/services/dispatcher")
 }
 
-// register registers what the parts tell of themselves.
+// register registers the metrics of the dispatcher's parts.
 func (d *Dispatcher) register(metrics prometheus.Registerer) {
 	metrics.MustRegister(newBounds(d))
 	metrics.MustRegister(
@@ -209,7 +210,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	if err := d.ensure(ctx); err != nil {
 		return nil // told to stop before the bus was there
 	}
-	// Two generations: takers end first, keepers when everything taken is stored.
+	// There are two generations: takers end first; keepers end when everything taken is stored.
 	keeping, stopKeeping := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopKeeping()
 	keepers, keeping := errgroup.WithContext(keeping)
@@ -255,7 +256,8 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	return errors.Join(takersErr, keepers.Wait())
 }
 
-// takeEvents takes events once it is known with whom a webhook's cap and rate are shared.
+// takeEvents takes events once the dispatcher knows how many dispatchers share a webhook's cap and
+// rate.
 func (d *Dispatcher) takeEvents(ctx context.Context) error {
 	select {
 	case <-d.owners.Introduced():
@@ -268,8 +270,8 @@ func (d *Dispatcher) takeEvents(ctx context.Context) error {
 	}
 }
 
-// catchUp has the records that are on the bus written before events are taken: what is
-// recorded is not sent again.
+// catchUp waits until the records that are on the bus are written, before events are taken: a
+// delivery that is recorded is not sent again.
 func (d *Dispatcher) catchUp(ctx context.Context) {
 	d.suspect(ctx)
 	deadline := time.Now().Add(catchUpTime)
@@ -296,7 +298,7 @@ func (d *Dispatcher) suspect(ctx context.Context) {
 	d.fanout.Suspect(sequence)
 }
 
-// ensure makes the streams, and tries until it succeeds.
+// ensure makes the streams. It tries until it succeeds.
 func (d *Dispatcher) ensure(ctx context.Context) error {
 	return again.Do(ctx, again.Loop{
 		First: 500 * time.Millisecond, Longest: 500 * time.Millisecond, Log: d.options.Logger, Fails: "the streams can't be made; trying again",
@@ -328,7 +330,7 @@ func (d *Dispatcher) watch(ctx context.Context) error {
 	}
 }
 
-// listen hears what other dispatchers tell.
+// listen subscribes to the announcements of other dispatchers.
 func (d *Dispatcher) listen() (stops []func(), err error) {
 	stopHold, err := d.options.Bus.Listen(bus.SubjectHold, func(body []byte) {
 		id, reason, _ := strings.Cut(string(body), " ")
@@ -364,7 +366,7 @@ func (d *Dispatcher) listen() (stops []func(), err error) {
 	return []func(){stopHold, stopCircuit, stopOrder, stopJobs}, nil
 }
 
-// circuitChanged tells those who keep deliveries of a webhook that its circuit has changed.
+// circuitChanged tells the parts that keep deliveries of a webhook that its circuit has changed.
 func (d *Dispatcher) circuitChanged(id domain.WebhookID) {
 	d.queues.Changed(id)
 	if hook, ok := d.index.Hook(id); ok {
@@ -372,7 +374,7 @@ func (d *Dispatcher) circuitChanged(id domain.WebhookID) {
 	}
 }
 
-// Ready returns nil when the dispatcher can work and does, otherwise what is missing.
+// Ready returns nil when the dispatcher can work and works. Otherwise the error says what is missing.
 func (d *Dispatcher) Ready(ctx context.Context) error {
 	if err := d.reachable(ctx); err != nil {
 		return err
@@ -383,7 +385,8 @@ func (d *Dispatcher) Ready(ctx context.Context) error {
 	return nil
 }
 
-// reachable returns nil when there is all that the dispatcher needs, otherwise what is missing.
+// reachable returns nil when everything that the dispatcher needs is there. Otherwise the error says
+// what is missing.
 func (d *Dispatcher) reachable(ctx context.Context) error {
 	var missing []error
 	migrations, err := d.database.Pending(ctx)
@@ -429,7 +432,7 @@ func answer(w http.ResponseWriter, status int, body map[string]string) {
 	_ = json.NewEncoder(w).Encode(body)
 }
 
-// notices passes on what other parts and processes must know at once.
+// notices passes changes on to the parts and processes that must know them at once.
 type notices struct{ d *Dispatcher }
 
 type circuitNews struct {

@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// largestMessage is how much room the largest message that a server takes needs: 1 MiB,
+	// largestMessage is how much room is needed for the largest message that a server takes: 1 MiB,
 	// and its subjects.
 	largestMessage = 1<<20 + 16<<10
 	// LargestTask is the same for RETRIES and HOLD, where only Waybill publishes: an event
@@ -15,15 +15,15 @@ const (
 	LargestTask = 320 << 10
 )
 
-// Budget bounds the bytes of messages in flight. Who takes messages off the bus waits for room
-// before it asks for them, in turn; what is in flight never waits for more.
+// Budget bounds the bytes of messages in flight. A stage that takes messages off the bus waits for
+// room, in turn, before it asks for them. A message in flight never waits for more room.
 type Budget struct {
 	limit int64
-	of    *Budget // that this is a part of; nil: of none
+	of    *Budget // the budget that this one is a part of; nil: none
 
 	mu      sync.Mutex
 	used    int64
-	held    int64 // of used: by what is in flight, and not reserved for what may come
+	held    int64 // the part of used that messages in flight take; the rest is reserved for messages that may come
 	waiting []*budgetWaiter
 }
 
@@ -35,8 +35,8 @@ type budgetWaiter struct {
 // NewBudget returns room for limit bytes.
 func NewBudget(limit int64) *Budget { return &Budget{limit: limit} }
 
-// Part returns room for limit bytes of r, for one of those that share r: however long it
-// keeps them, there is room for the others. What is taken of the part is taken of r.
+// Part returns room for limit bytes of r, for one of the users that share r. However long that user
+// keeps them, there is room for the others. Bytes taken from the part are taken from r, too.
 func (r *Budget) Part(limit int64) *Budget { return &Budget{limit: limit, of: r} }
 
 // Limit returns how many bytes there is room for.
@@ -45,7 +45,7 @@ func (r *Budget) Limit() int64 { return r.limit }
 // BudgetState is how much of the room is taken.
 type BudgetState struct {
 	Used, Limit int64 // bytes
-	Waiting     int   // that wait for room
+	Waiting     int   // callers that wait for room
 }
 
 // State returns the present state.
@@ -55,23 +55,23 @@ func (r *Budget) State() BudgetState {
 	return BudgetState{Used: r.used, Limit: r.limit, Waiting: len(r.waiting)}
 }
 
-// Tight reports whether what is in flight takes more than half of the room, without what is
-// reserved: that is as much when nothing is in flight.
+// Tight reports whether messages in flight take more than half of the room. Reserved room is left
+// out: it is taken even when nothing is in flight.
 func (r *Budget) Tight() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.held > max(0, r.limit-(r.used-r.held))/2
 }
 
-// Full says that there is no room for another task.
+// Full reports whether there is no room for another task.
 func (r *Budget) Full() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.used+LargestTask > r.limit
 }
 
-// Reserve waits for room for least bytes and takes as much as there is, most at most. What
-// is more than the whole room is granted when nothing else is in it. Its error is ctx's.
+// Reserve waits for room for least bytes, and takes as much as is free, but no more than most. A
+// request for more than the whole budget is granted when nothing else is in it. The error is ctx's.
 func (r *Budget) Reserve(ctx context.Context, least, most int64) (int64, error) {
 	granted, err := r.reserve(ctx, least, most)
 	if err != nil || r.of == nil {
@@ -113,7 +113,7 @@ func (r *Budget) reserve(ctx context.Context, least, most int64) (int64, error) 
 	return 0, ctx.Err()
 }
 
-// Take takes room though there may be none, for what is in flight already.
+// Take takes room for a message that is in flight already, even if there is none left.
 func (r *Budget) Take(n int64) {
 	for ; r != nil; r = r.of {
 		r.mu.Lock()
@@ -147,7 +147,7 @@ func (r *Budget) give(n int64) {
 	r.admit()
 }
 
-// admit lets those in that wait, as far as there is room; r.mu is held.
+// admit grants the requests that wait, as far as there is room; r.mu is held.
 func (r *Budget) admit() {
 	for len(r.waiting) > 0 && r.fits(r.waiting[0].least) {
 		w := r.waiting[0]

@@ -1,7 +1,7 @@
 // Package admission decides how much a dispatcher takes on: how many bytes, how many events, how many attempts at once,
 // and how many deliveries of one webhook may wait in memory before the others go to its hold queue.
 //
-// [Events] and [Records] take messages off the bus. What else there is answers one question each:
+// [Events] and [Records] take messages off the bus. Each of the other types answers one question:
 //
 //   - [Budget]: is there memory for more messages?
 //   - [Messages]: which messages has this process taken off the bus and not finished? Their bytes count
@@ -16,12 +16,11 @@
 //   - [Overload]: is it this process that can't keep up, and not a receiver? Then a delivery waits
 //     longer in memory, because a hold queue would only add work.
 //
-// [Pacer] spreads bursts of deliveries to webhooks that fail, so that they don't take the
-// processor from others.
+// [Pacer] spreads bursts of deliveries to webhooks that fail, so that they don't take the processor from others.
 //
-// The circuit breaker, which stops attempts to a receiver that only fails, is in package deliver. The
-// rising rate at which a hold queue is drained is in package hold. Both are for the receiver's
-// sake and know nothing of this process.
+// The circuit breaker, which stops attempts to a receiver that only fails, is in package deliver. The rising rate at
+// which a hold queue is drained is in package hold. Both protect the receiver and don't depend on the load of this
+// process.
 //
 // All numbers are in numbers.go. docs/limits.md explains them to operators.
 package admission

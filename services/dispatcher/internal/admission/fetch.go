@@ -16,24 +16,24 @@ type Bus interface {
 	Stream(name string) *bus.Stream
 }
 
-// fetchSize is how many messages are fetched at a time at most, and about half of how many a
-// process holds beyond those that it works upon. Where their bytes are bounded, it is less:
-// what a fetch may bring is reserved before.
+// fetchSize is the most messages that one fetch brings. It is also about half of the messages that
+// a process holds beyond those that it works on. Where bytes are bounded, a fetch brings less,
+// because its bytes are reserved first.
 const fetchSize = bus.MaxFetch
 
 const (
-	// eventsWait is how long one fetch of events waits for the first, and eventsHeartbeat how
-	// often the server says meanwhile that it is there.
+	// eventsWait is how long one fetch of events waits for the first event. eventsHeartbeat is how
+	// often the server shows during that wait that it is alive.
 	eventsWait      = 10 * time.Second
 	eventsHeartbeat = 2500 * time.Millisecond
-	// recordsWait is how long one fetch of records waits, and how often at least a process asks for them: half of the
-	// 1.6 s after which the server serves another process because this one no longer asks.
+	// recordsWait is how long one fetch of records waits, and the longest time between two requests of a process
+	// for records: half of the 1.6 s after which the server serves another process because this one no longer
+	// asks.
 	recordsWait = 800 * time.Millisecond
 )
 
-// Events hands the events of EVENTS to handle, one after the other, until ctx is done. Each
-// is in inFlight from its arrival on; those that handle did not get are given back at the
-// end.
+// Events hands the events of EVENTS to handle, one after the other, until ctx is done. Each event
+// is in inFlight from its arrival on. Events that handle did not get are given back at the end.
 func Events(ctx context.Context, from Bus, log *slog.Logger, inFlight *Messages, handle func(*bus.Message)) {
 	f := &fetching{
 		stream: from.Stream(bus.StreamEvents), name: bus.ConsumerFanout, inFlight: inFlight, handle: handle,
@@ -42,8 +42,8 @@ func Events(ctx context.Context, from Bus, log *slog.Logger, inFlight *Messages,
 	GoOn(ctx, log, f.name, func(works func()) error { return f.run(ctx, works) })
 }
 
-// Records hands the messages of RECORDS to handle, in order, until ctx is done, as Events
-// does. Among all that consume them the server serves one.
+// Records hands the messages of RECORDS to handle, in order, until ctx is done, as Events does. The
+// server serves only one of all the processes that consume them.
 func Records(ctx context.Context, from Bus, log *slog.Logger, inFlight *Messages, handle func(*bus.Message)) {
 	f := &fetching{
 		stream: from.Stream(bus.StreamRecords), name: bus.ConsumerRecord, inFlight: inFlight, handle: handle,
@@ -53,7 +53,7 @@ func Records(ctx context.Context, from Bus, log *slog.Logger, inFlight *Messages
 }
 
 // GoOn keeps a consumption going until ctx is done: through reconnections, lost heartbeats, and a server that
-// came back without its streams. once shows by works that it works.
+// came back without its streams. once calls works when the consumption works.
 func GoOn(ctx context.Context, log *slog.Logger, name string, once func(works func()) error) {
 	_ = again.Do(ctx, again.Loop{
 		First: 100 * time.Millisecond, Longest: 2 * time.Second, Log: log,
@@ -61,16 +61,17 @@ func GoOn(ctx context.Context, log *slog.Logger, name string, once func(works fu
 	}, once)
 }
 
-// fetching consumes a stream by fetches. Unlike a continuous pull it leaves nothing in the
-// client's buffer, where a message that waits for long would run into AckWait unseen:
-// whatever arrives is in flight at once, and the next fetch waits until there is room.
+// fetching consumes a stream by fetches. A continuous pull would leave messages in the client's
+// buffer, where one that waits for long would run into AckWait unseen. Here each message is in
+// flight as soon as it arrives, and the next fetch waits until there is room.
 type fetching struct {
 	stream   *bus.Stream
 	name     string // of the consumer
 	inFlight *Messages
 	handle   func(*bus.Message)
-	// always: the server is asked in each wait, by which it knows that this process lives: for
-	// one message while there is no place for a portion, and for none while there is no room.
+	// always: the process asks the server in each wait, so that the server knows that it is alive.
+	// It asks for one message while there is no place for a portion, and for none while there is no
+	// room.
 	always  bool
 	options bus.FetchOptions
 
@@ -120,8 +121,8 @@ func (f *fetching) handleAll(ctx context.Context, queue <-chan *bus.Message) {
 	}
 }
 
-// ask waits for room and fetches one portion. A consumption that asks always waits for room
-// no longer than one of its fetches.
+// ask waits for room and fetches one portion. With always, it waits for room no longer than one
+// fetch waits.
 func (f *fetching) ask(ctx context.Context, portion int) error {
 	reserving := ctx
 	if f.always {
@@ -135,12 +136,12 @@ func (f *fetching) ask(ctx context.Context, portion int) error {
 		return err // asked to stop
 	}
 	if f.always {
-		// What the server sends until the wait is over would come again only after AckWait: out
-		// of order.
+		// A message that the server sends until the wait is over would come again only after
+		// AckWait, and out of order.
 		ctx = context.WithoutCancel(ctx)
 	}
 	if full {
-		// A message of one byte, which there is none of: so the server goes on serving this process.
+		// No message has one byte: the server sends none, but goes on serving this process.
 		options := f.options
 		options.Bytes = 1
 		return f.consumer.Fetch(ctx, 1, options, (*bus.Message).Release)
@@ -148,8 +149,8 @@ func (f *fetching) ask(ctx context.Context, portion int) error {
 	return f.fetch(ctx, portion, room)
 }
 
-// fetch takes one portion into the queue, which has a place for each, of the room reserved
-// for it; 0: there is no bound.
+// fetch fetches one portion into the queue, which has a place for each message. room is what was
+// reserved for the portion; 0: there is no bound.
 func (f *fetching) fetch(ctx context.Context, portion int, room int64) error {
 	if room > 0 {
 		defer func() { f.inFlight.Give(room) }()
@@ -162,7 +163,7 @@ func (f *fetching) fetch(ctx context.Context, portion int, room int64) error {
 			return
 		}
 		f.queue <- m
-		if options.Bytes > 0 { // what it took is no longer reserved
+		if options.Bytes > 0 { // the bytes that the message took are no longer reserved
 			taken := min(room, Size(m))
 			room -= taken
 			f.inFlight.Give(taken)

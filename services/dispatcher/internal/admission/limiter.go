@@ -9,7 +9,7 @@ import (
 
 // Place is an attempt's place in the limiter.
 type Place struct {
-	// Yields lets others pass when places are short.
+	// Yields lets other attempts pass when places are short.
 	Yields bool
 	// Free bypasses the limiter: other attempts to this webhook already hang.
 	Free bool
@@ -17,19 +17,20 @@ type Place struct {
 	taken bool // the limiter's lock guards it
 }
 
-// Attempt is what a Limiter starts, as a pointer.
+// Attempt is an attempt that a Limiter starts; it is a pointer.
 type Attempt interface {
 	comparable
-	// Place is always the same one.
+	// Place returns the same place each time.
 	Place() *Place
 	// Begin is called just before the attempt runs.
 	Begin()
 }
 
 // Limiter is the concurrency limiter. It limits the attempts that are in flight at once in this
-// process, and starts what waits in its order. Those that yield wait in a queue of their own, and
-// while both wait each has every second place. Attempts that hang hold no place: so receivers that
-// hang keep others waiting for a second at most, and only until that is known of them.
+// process, and starts waiting attempts in the order of their arrival. Attempts that yield wait in a
+// queue of their own. While both queues wait, each gets every second place. Attempts that hang hold
+// no place. So receivers that hang keep others waiting for a second at most, and only until the
+// process knows that they hang.
 type Limiter[A Attempt] struct {
 	of    *Process
 	run   func(A) // runs until there is nothing to run
@@ -39,20 +40,20 @@ type Limiter[A Attempt] struct {
 	taken    int
 	regular  []A
 	yielding []A
-	turn     bool // the next place is one's that yields
+	turn     bool // the next place goes to an attempt that yields
 	looking  bool
 }
 
-// NewLimiter returns the limiter of a process. run runs an attempt that has begun, and those that
-// Pass returns after it.
+// NewLimiter returns the limiter of a process. run runs an attempt that has begun, and then the
+// attempts that Pass returns.
 func NewLimiter[A Attempt](of *Process, run func(A)) *Limiter[A] {
 	return &Limiter[A]{of: of, run: run, limit: int(of.limit)}
 }
 
-// attemptsLimit is how many attempts may be in flight at once, beside those that hang.
+// attemptsLimit is how many attempts may be in flight at once, without those that hang.
 func attemptsLimit() int64 { return int64(min(limitMost, limitPerCore*runtime.GOMAXPROCS(0))) }
 
-// hasRoom reports whether one more may start before all that wait; l.mu is held.
+// hasRoom reports whether another attempt may start, and none waits before it; l.mu is held.
 func (l *Limiter[A]) hasRoom() bool {
 	return l.of.waiting.Load() == 0 && l.taken < l.limit && !l.of.options.Full()
 }
@@ -65,7 +66,7 @@ func (l *Limiter[A]) Launch(a A) {
 	}
 }
 
-// enter takes a place for an attempt; false: it waits, and is started when there is one.
+// enter takes a place for an attempt. False: the attempt waits, and starts when there is a place.
 func (l *Limiter[A]) enter(a A) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -91,7 +92,7 @@ func (l *Limiter[A]) wait(a A) {
 	}
 }
 
-// Leave gives an attempt's place back, if it has one, and starts what waits for it.
+// Leave gives an attempt's place back, if it has one, and starts the attempts that waited for it.
 func (l *Limiter[A]) Leave(a A) {
 	l.mu.Lock()
 	l.giveUp(a)
@@ -100,8 +101,8 @@ func (l *Limiter[A]) Leave(a A) {
 	l.start(ready)
 }
 
-// Pass gives the place of an attempt that has ended back, and takes one for the next of
-// its webhook, if any. It returns what the caller is to run now; nil: nothing.
+// Pass gives back the place of an attempt that has ended, and takes one for next, the next attempt
+// of the same webhook, if any. It returns the attempt that the caller runs now; nil: none.
 func (l *Limiter[A]) Pass(done, next A) A {
 	var none A
 	l.mu.Lock()
@@ -142,7 +143,7 @@ func (l *Limiter[A]) giveUp(a A) {
 	}
 }
 
-// ready takes what may start out of the queues, with a place each; l.mu is held.
+// ready removes the attempts that may start from the queues, and gives each a place; l.mu is held.
 func (l *Limiter[A]) ready() []A {
 	n := min(int(l.of.waiting.Load()), l.limit-l.taken)
 	if n <= 0 || l.of.options.Full() {
@@ -157,7 +158,7 @@ func (l *Limiter[A]) ready() []A {
 	return list
 }
 
-// pop takes the next out of the queues, of which one is not empty; l.mu is held.
+// pop removes the next attempt from the queues; at least one of them is not empty. l.mu is held.
 func (l *Limiter[A]) pop() A {
 	queue := &l.regular
 	if len(l.regular) == 0 || l.turn && len(l.yielding) > 0 {
@@ -180,8 +181,9 @@ func (l *Limiter[A]) start(list []A) {
 	}
 }
 
-// look starts what waits since outcomes could not be stored, once they can: no attempt may be
-// left then that ends and starts the next. It ends when nothing waits.
+// look starts the attempts that wait because outcomes could not be stored, as soon as outcomes can
+// be stored. Perhaps no attempt is in flight by then whose end would start them. It returns when
+// nothing waits.
 func (l *Limiter[A]) look() {
 	ticker := time.NewTicker(limitEvery)
 	defer ticker.Stop()
@@ -198,7 +200,7 @@ func (l *Limiter[A]) look() {
 	}
 }
 
-// Clear takes all that waits.
+// Clear removes and returns all attempts that wait.
 func (l *Limiter[A]) Clear() []A {
 	l.mu.Lock()
 	defer l.mu.Unlock()

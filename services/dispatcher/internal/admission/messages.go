@@ -9,7 +9,7 @@ import (
 	"waybill.dev/shared/signal"
 )
 
-// Messages are the messages of one stream that are worked upon. The server is notified about
+// Messages are the messages of one stream that this process works on. It tells the server about
 // those that take long, so that no other consumer gets them.
 type Messages struct {
 	every    time.Duration // how often the server is notified
@@ -17,13 +17,13 @@ type Messages struct {
 	mu       sync.Mutex
 	messages map[bus.Position]held
 	moves    uint64
-	first    signal.Signal // has a value once a message came that was the only one
+	first    signal.Signal // has a value once a message came while no other was in flight
 }
 
 type held struct {
 	message *bus.Message
 	since   time.Time
-	size    int64 // of the room that it takes
+	size    int64 // bytes of room that the message takes
 }
 
 // NewMessages returns an empty Messages. The bytes of each message count towards room until Done. A nil room is
@@ -37,8 +37,7 @@ func NewRecords(room *Budget) *Messages {
 	return &Messages{every: bus.RecordsProgressInterval, room: room, messages: make(map[bus.Position]held), first: signal.New()}
 }
 
-// Add takes a message in flight; false: this very message is in flight already and this is
-// a repeat of it.
+// Add adds a message in flight. False: the same message is in flight already, and this is a repeat.
 func (h *Messages) Add(m *bus.Message) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -57,7 +56,7 @@ func (h *Messages) Add(m *bus.Message) bool {
 	return true
 }
 
-// More says that a message in flight takes n bytes more than its own, until Done.
+// More adds n bytes to what a message in flight takes, until Done.
 func (h *Messages) More(m *bus.Message, n int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -70,7 +69,7 @@ func (h *Messages) More(m *bus.Message, n int64) {
 	h.room.Take(n)
 }
 
-// Done lets go of a message, which is acknowledged or released besides.
+// Done removes a message. The caller acknowledges or releases it besides.
 func (h *Messages) Done(m *bus.Message) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -85,8 +84,8 @@ func (h *Messages) Done(m *bus.Message) {
 	}
 }
 
-// Leave lets go of all messages, which are left to whoever the bus gives them to next. What is done with
-// one of them later changes nothing.
+// Leave removes all messages. The bus gives them to another consumer. Calls for one of them after Leave
+// change nothing.
 func (h *Messages) Leave() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -99,15 +98,15 @@ func (h *Messages) Leave() {
 	clear(h.messages)
 }
 
-// Moves counts messages that came in flight, and those that left it.
+// Moves returns how many messages were added and removed so far.
 func (h *Messages) Moves() uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.moves
 }
 
-// Reserve waits for room for one message of the largest size at least, and takes a quarter
-// of all room at most; 0: there is no bound. What it takes is to be given back with Give.
+// Reserve waits for room for at least one message of the largest size, and takes at most a quarter
+// of all room; 0: there is no bound. The caller gives the room back with Give.
 func (h *Messages) Reserve(ctx context.Context) (int64, error) {
 	return h.reserve(ctx, largestMessage, 4)
 }
@@ -124,7 +123,7 @@ func (h *Messages) reserve(ctx context.Context, largest, share int64) (int64, er
 	return h.room.Reserve(ctx, largest, max(largest, h.room.Limit()/share))
 }
 
-// Give gives back what was reserved and is not taken by messages.
+// Give gives back reserved room that no message takes.
 func (h *Messages) Give(n int64) {
 	if h.room != nil {
 		h.room.Give(n)
@@ -138,7 +137,7 @@ func (h *Messages) Len() int {
 	return len(h.messages)
 }
 
-// Run reports on what takes long until ctx is done. While nothing is in flight it sleeps.
+// Run tells the server about messages that take long, until ctx is done. While nothing is in flight it sleeps.
 func (h *Messages) Run(ctx context.Context) error {
 	ticker := time.NewTicker(h.every)
 	defer ticker.Stop()
@@ -175,10 +174,10 @@ func (h *Messages) olderThan(t time.Time) []*bus.Message {
 	return list
 }
 
-// messageExtra is what a message in flight takes beside its own bytes.
+// messageExtra is how much memory a message in flight takes besides its own bytes.
 const messageExtra = 512
 
-// Size is what a message takes in memory, about.
+// Size returns about how many bytes a message takes in memory.
 func Size(m *bus.Message) int64 {
 	size := messageExtra + len(m.Body())
 	for name, values := range m.Header() {

@@ -10,8 +10,9 @@ const (
 	// further events are taken beside one such event. And it is the limit for all deliveries in the
 	// short queues of slow webhooks, {what="queued"}.
 	limitMost = 16384
-	// pressure is the number of attempts in flight above which a webhook with hanging attempts may have
-	// only one: waybill_attempts_in_flight. What hangs is in there, and must not take all of limitMost.
+	// pressure is the number of attempts in flight above which a webhook with hanging attempts may
+	// have only one: waybill_attempts_in_flight. That number includes attempts that hang, which must
+	// not take all of limitMost.
 	pressure = limitMost / 2
 	// mostFast limits the deliveries of fast webhooks that are queued, or in flight for less than
 	// a second: waybill_bounded{what="fast"}. At the limit no more events are taken. Slow webhooks and
@@ -21,8 +22,8 @@ const (
 	// HangAfter is how long an attempt takes until it hangs, and the longest that a delivery waits in
 	// the short queue of a webhook that is not fast: waybill_attempts_hanging.
 	HangAfter = time.Second
-	// LookEvery is how often it is checked what hangs, what has waited too long, and whether the
-	// process is overloaded.
+	// LookEvery is how often the process checks which attempts hang, which deliveries have waited
+	// too long, and whether it is overloaded.
 	LookEvery = 250 * time.Millisecond
 
 	// WideFrom is the number of deliveries from which on an event is wide. While others wait, wide
@@ -30,8 +31,8 @@ const (
 	WideFrom = 256
 )
 
-// The short queue of a webhook: waybill_deliveries_queued, and
-// waybill_deliveries_held_total{reason="overCapacity"} for what overflows.
+// The short queue of a webhook: waybill_deliveries_queued. Deliveries that overflow:
+// waybill_deliveries_held_total{reason="overCapacity"}.
 const (
 	// The short queue may hold queueFactor times the webhook's limit of attempts: at most that for a
 	// slow webhook, at least that for a fast one.
@@ -50,10 +51,10 @@ const (
 
 // The limiter: waybill_bounded{what="attempts"} and waybill_bounded_waiting{what="attempts"}.
 const (
-	// limitPerCore is how many attempts for each core may be in flight at once, so that they end
-	// before they look like attempts that hang. On two cores, events for 1000 webhooks went out
-	// equally fast with 1024 to 4096, and mostly at a tenth of that without a limit. Slow receivers want it
-	// high.
+	// limitPerCore is how many attempts for each core may be in flight at once, so that they end before
+	// they look like attempts that hang. On two cores, events for 1000 webhooks went out equally fast
+	// with a limit of 1024 to 4096, and mostly at a tenth of that speed without a limit. Slow receivers
+	// need a high limit.
 	limitPerCore = 2048
 	// limitEvery is how often the limiter looks whether outcomes can be stored again.
 	limitEvery = 20 * time.Millisecond
@@ -61,10 +62,10 @@ const (
 
 // Overload: waybill_overloaded.
 const (
-	// The process is overloaded if one in overloadShare of its goroutines waited for
-	// overloadAfter or longer until it ran, since the last look, with at least overloadLeast
-	// goroutines in the sample. On two cores it was one in 6 at full load, beside the
-	// database and the bus, and less than one in 10 at a hundredth of it.
+	// The process is overloaded if, since the last look, one in overloadShare of its goroutines
+	// waited for overloadAfter or longer until it ran, with at least overloadLeast goroutines in
+	// the sample. On two cores that share was one in 6 at full load, with the database and the bus
+	// on the same machine, and less than one in 10 at a hundredth of that load.
 	overloadAfter = 0.0005 // seconds
 	overloadShare = 8
 	overloadLeast = 200

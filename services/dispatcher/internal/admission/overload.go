@@ -16,14 +16,14 @@ const waitsMetric = "/sched/latencies:seconds"
 // long whatever the receivers do. Sending deliveries through the hold queues would only add
 // work, because a delivery in a hold queue costs three times as much.
 type Overload struct {
-	// Threads tells how long all threads of this process have run and waited for a core, since they
-	// began; false: the system does not tell.
+	// Threads returns how long all threads of this process have run and waited for a core since
+	// they began; false: the system does not tell.
 	Threads func() (ran, waited time.Duration, ok bool)
 
 	now    atomic.Bool
 	sample [1]metrics.Sample
 	counts []uint64      // at the last look
-	ran    time.Duration // this and the next at the last look
+	ran    time.Duration // ran and waited: at the last look
 	waited time.Duration
 	looked time.Time
 }
@@ -37,8 +37,8 @@ func newOverload() *Overload {
 // Now reports whether the process is overloaded.
 func (s *Overload) Now() bool { return s.now.Load() }
 
-// Look takes a sample, if there is any work. A process without work is not overloaded, and spares
-// itself the look at each of its threads. One goroutine must call it every LookEvery.
+// Look takes a sample if there is work. A process without work is not overloaded, and does not read
+// the times of all its threads. One goroutine must call Look every LookEvery.
 func (s *Overload) Look(now time.Time, work bool) {
 	overloaded := false
 	if work {
@@ -81,7 +81,7 @@ func (s *Overload) threadsWait(now time.Time) bool {
 		float64(sinceWaited) >= overloadTimes*float64(sinceRan)
 }
 
-// threads tells how long the threads of this process have run, and waited for a core.
+// threads returns how long the threads of this process have run and waited for a core.
 func threads() (ran, waited time.Duration, ok bool) {
 	all, err := procfs.AllThreads(os.Getpid())
 	if err != nil {

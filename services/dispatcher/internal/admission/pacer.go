@@ -5,17 +5,16 @@ import (
 	"time"
 )
 
-// Pacer spreads bursts of jobs for failing webhooks. One event for a hundred of them costs
-// tens of milliseconds of processor time at once (connections and handshakes that come to
-// nothing, schedules, holds, records). Healthy deliveries and the acceptance of
-// events would wait for that.
+// Pacer spreads bursts of jobs for failing webhooks. One event for a hundred of them costs tens of
+// milliseconds of processor time at once: failed connections and handshakes, schedules, holds,
+// records. Healthy deliveries and the acceptance of events would wait for that.
 type Pacer struct {
 	mu      sync.Mutex
 	waiting []func()
 	ticking bool
 }
 
-// Add calls begin: at once if nothing waits, otherwise in its turn.
+// Add calls begin at once if nothing waits, otherwise in its turn.
 func (p *Pacer) Add(begin func()) {
 	p.mu.Lock()
 	if p.ticking {
@@ -57,7 +56,7 @@ func (p *Pacer) take() []func() {
 	return jobs
 }
 
-// Flush begins all that waits at once.
+// Flush begins all waiting jobs at once.
 func (p *Pacer) Flush() {
 	p.mu.Lock()
 	jobs := p.waiting

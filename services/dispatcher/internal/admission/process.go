@@ -10,16 +10,16 @@ import (
 
 // Options of a Process.
 type Options struct {
-	// Full tells that outcomes can't be stored: no attempt begins meanwhile. nil: never.
+	// Full reports whether outcomes can't be stored. While it does, no attempt begins. nil: never.
 	Full func() bool
-	// Tight tells that memory becomes short. nil: never.
+	// Tight reports whether memory is short. nil: never.
 	Tight func() bool
-	// WebhookBytes bounds the bodies in flight to one webhook, of which there may always be
-	// one: receivers that hang must not hold the memory that all others need. 0: no bound.
+	// WebhookBytes bounds the bodies in flight to one webhook; one body may always be in flight.
+	// Without it, receivers that hang would hold the memory that all others need. 0: no bound.
 	WebhookBytes int64
 }
 
-// Process is what a dispatcher has taken on. It may be used concurrently.
+// Process counts what a dispatcher has taken on. It may be used concurrently.
 type Process struct {
 	Overload *Overload
 	options  Options
@@ -28,8 +28,8 @@ type Process struct {
 	wide     atomic.Int64
 	queued   atomic.Int64  // in the short queues
 	attempts atomic.Int64  // that may start or have started
-	waiting  atomic.Int64  // of these, those that wait for the limiter
-	hanging  atomic.Int64  // of these, those without an answer for HangAfter
+	waiting  atomic.Int64  // attempts that wait for the limiter
+	hanging  atomic.Int64  // attempts without an answer for HangAfter
 	limit    int64         // of attempts in flight at once
 	room     signal.Signal // gets a value when fast or wide falls below its limit
 }
@@ -59,13 +59,14 @@ func (p *Process) Room(ctx context.Context) error {
 	return nil
 }
 
-// Take counts a delivery that holds Room back, until Release. wide reports whether its event is wide.
+// Take counts a delivery until Release. Room waits while too many are counted. wide reports whether
+// the delivery's event is wide.
 func (p *Process) Take(wide bool) {
 	count, _ := p.counter(wide)
 	count.Add(1)
 }
 
-// Release counts it out.
+// Release ends the count of a delivery that Take began.
 func (p *Process) Release(wide bool) {
 	if count, limit := p.counter(wide); count.Add(-1) == limit-1 {
 		p.room.Give()
@@ -80,7 +81,7 @@ func (p *Process) counter(wide bool) (*atomic.Int64, int64) {
 	return &p.fast, mostFast
 }
 
-// Queue counts n deliveries into the short queues; negative: out of them.
+// Queue adds n to the number of deliveries in the short queues; n may be negative.
 func (p *Process) Queue(n int) { p.queued.Add(int64(n)) }
 
 // Attempts is the number of attempts that may start or have started.

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Share is what a webhook's owner allows, and how many dispatchers divide it.
+// Share is what a webhook's owner allows, and the number of dispatchers that divide it.
 type Share struct {
 	MaxInFlight int      // attempts at once, of all dispatchers together
 	PerSecond   *float64 // attempts a second, of all dispatchers together; nil: any number
@@ -34,7 +34,7 @@ type Webhook struct {
 // Webhook returns the empty state of a webhook.
 func (p *Process) Webhook() Webhook { return Webhook{of: p} }
 
-// Begin counts an attempt with a body of so many bytes, until End.
+// Begin counts an attempt with a body of size bytes, until End.
 func (w *Webhook) Begin(size int) {
 	w.inFlight++
 	w.bytes += int64(size)
@@ -47,7 +47,7 @@ func (w *Webhook) Hang() {
 	w.of.hanging.Add(1)
 }
 
-// End counts an attempt out. hung reports whether Hang was called for it.
+// End ends the count of an attempt. hung reports whether Hang was called for the attempt.
 func (w *Webhook) End(size int, hung bool) {
 	w.inFlight--
 	w.bytes -= int64(size)
@@ -71,7 +71,7 @@ func (w *Webhook) Took(d time.Duration) {
 	w.taken += (seconds - w.taken) * takenWeight
 }
 
-// Cap is how many attempts may be in flight. While the whole process is under pressure a
+// Cap returns how many attempts may be in flight. While the whole process is under pressure, a
 // webhook with hanging attempts gets one.
 func (w *Webhook) Cap(s Share) int {
 	if w.Hangs() && w.of.pressed() {
@@ -80,7 +80,7 @@ func (w *Webhook) Cap(s Share) int {
 	return s.inFlight()
 }
 
-// Fits reports whether an attempt with a body of so many bytes may be in flight beside the others.
+// Fits reports whether an attempt with a body of size bytes may be in flight with the others.
 func (w *Webhook) Fits(s Share, size int) bool {
 	if w.inFlight >= w.Cap(s) {
 		return false
@@ -89,13 +89,13 @@ func (w *Webhook) Fits(s Share, size int) bool {
 	return limit == 0 || w.inFlight == 0 || w.bytes+int64(size) <= limit
 }
 
-// Allow reports whether the rate lets an attempt begin now, and counts it.
+// Allow reports whether the rate lets an attempt begin now. If so, it counts the attempt.
 func (w *Webhook) Allow(s Share, now time.Time) bool {
 	w.setRate(s)
 	return w.rates == nil || w.rates.AllowN(now, 1)
 }
 
-// Wait is how long it takes until the rate lets the next attempt begin.
+// Wait returns how long it takes until the rate lets the next attempt begin.
 func (w *Webhook) Wait(s Share, now time.Time) time.Duration {
 	w.setRate(s)
 	if w.rates == nil {
@@ -108,7 +108,7 @@ func (w *Webhook) Wait(s Share, now time.Time) time.Duration {
 	return time.Duration(missing / float64(w.rates.Limit()) * float64(time.Second))
 }
 
-// Every is the time between two attempts at the rate; 0: it has no limit.
+// Every returns the time between two attempts at the rate limit; 0: there is no limit.
 func (w *Webhook) Every() time.Duration {
 	if w.rates == nil {
 		return 0
@@ -132,7 +132,7 @@ func (w *Webhook) setRate(s Share) {
 	}
 }
 
-// Room is how many deliveries its short queue may hold; none when half of its attempts hang.
+// Room returns how many deliveries the webhook's short queue may hold; 0 when half of its attempts hang.
 func (w *Webhook) Room(s Share) int {
 	limit := w.Cap(s)
 	if w.hanging > 0 && 2*w.hanging >= limit {
@@ -150,10 +150,10 @@ func (w *Webhook) Room(s Share) int {
 	return min(queueFactor*limit, int(takes*HangAfter.Seconds())+1)
 }
 
-// Fast reports whether the webhook is worth holding the bus back for.
+// Fast reports whether the webhook is fast: whether it may slow down the reading of events from the bus.
 func (w *Webhook) Fast(s Share) bool { return w.fast(s, w.takes(w.Cap(s))) }
 
-// Patience is how long a delivery may wait in its short queue.
+// Patience returns how long a delivery may wait in the webhook's short queue.
 func (w *Webhook) Patience(s Share) time.Duration {
 	if w.Fast(s) {
 		return max(HangAfter, w.of.patience())
@@ -161,7 +161,7 @@ func (w *Webhook) Patience(s Share) time.Duration {
 	return HangAfter
 }
 
-// takes is how many deliveries a second the webhook is expected to take of this dispatcher.
+// takes returns how many deliveries a second this dispatcher is expected to send to the webhook.
 func (w *Webhook) takes(limit int) float64 {
 	takes := math.Inf(1)
 	if w.taken > 0 {
@@ -173,14 +173,14 @@ func (w *Webhook) takes(limit int) float64 {
 	return takes
 }
 
-// fast reports whether a webhook that takes so many deliveries a second of this dispatcher is fast. The other dispatchers
-// have their shares of its events.
+// fast reports whether a webhook is fast that takes this many deliveries a second from this dispatcher. The other
+// dispatchers have their shares of its events.
 func (w *Webhook) fast(s Share, takes float64) bool {
 	takes *= float64(s.dispatchers())
 	return takes >= fastRate || takes >= overloadRate && w.of.Overload.Now()
 }
 
-// patience is how long the queue of a fast webhook may take to go out.
+// patience returns how long it may take until the short queue of a fast webhook is sent.
 func (p *Process) patience() time.Duration {
 	if p.Overload.Now() {
 		return overloadWait

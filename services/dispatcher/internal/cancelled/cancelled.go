@@ -1,5 +1,5 @@
 // Package cancelled knows which deliveries of cancelled jobs were handed over before the
-// cancellation and have had no attempt yet. None begins any more.
+// cancellation and have had no attempt yet. No attempt of these deliveries begins any more.
 package cancelled
 
 import (
@@ -22,16 +22,17 @@ const (
 	pageSize = 1000
 	// pagesALook is how many pages of runs a look reads.
 	pagesALook = 20
-	// lookEvery is how long it takes to notice a cancellation whose announcement was lost. With the look it is less than the second in
-	// which nothing more of a cancelled job begins.
+	// lookEvery is how long it takes to notice a cancellation whose announcement was lost. Together with the look itself, that is
+	// less than the second after which nothing more of a cancelled job begins.
 	lookEvery = 500 * time.Millisecond
-	// restAfter is how long after the last run that was seen nobody looks any more. The first run after that asks the database.
+	// restAfter is how long after the last run that was seen Run stops looking. The first run after that asks the database.
 	restAfter = 10 * time.Second
-	// maxRuns is how many runs are remembered, and a page more. The database is asked for the others.
+	// maxRuns is how many runs are remembered; one page more is possible. For other runs the database is asked.
 	maxRuns = 100_000
-	// anewEvery is how often jobs with more runs than that are read anew: what has ended makes room for the next.
+	// anewEvery is how often jobs with more than maxRuns runs are read again from the start. Runs that have ended by then make room for
+	// others.
 	anewEvery = 10 * time.Second
-	// callTimeout ends a call to the database that hangs, and askTimeout one that an attempt waits for.
+	// callTimeout ends a call to the database that hangs; askTimeout ends a call that an attempt waits for.
 	callTimeout = 5 * time.Second
 	askTimeout  = time.Second
 )
@@ -49,14 +50,14 @@ type Store interface {
 // run is a run of a delivery that a job has asked for.
 type run struct {
 	job string
-	rev domain.Revision // the first
+	rev domain.Revision // the first revision of the run
 }
 
 // unread is a job whose runs are not all known.
 type unread struct {
 	pipeline.CancelledJob
 
-	last domain.DeliveryID // up to which they are
+	last domain.DeliveryID // the last delivery that was read; "": none
 }
 
 // Runs are the runs of deliveries that were cancelled before their first attempt.
@@ -69,17 +70,17 @@ type Runs struct {
 	unsure map[string]struct{} // accounts with jobs whose runs are not all known
 	looked time.Time           // when Runs looked last
 	waking signal.Signal
-	seen   atomic.Int64 // when a run was seen last, in nanoseconds since 1970
+	seen   atomic.Int64 // when Has or Ask was last called for a run, in nanoseconds since 1970
 
-	// The goroutine that looks has these to itself.
+	// Only the goroutine that looks uses these fields.
 	known  map[string]struct{} // jobs that were seen
-	left   map[string]struct{} // jobs seen since the last look at the oldest
+	left   map[string]struct{} // jobs that were seen since a look last reached the oldest page
 	older  string              // the job before which the next look goes on; "": it has all
-	unread []unread            // the next to be read first
-	anew   time.Time           // when they were read anew last
+	unread []unread            // in the order in which they are read
+	anew   time.Time           // when jobs were last read again from the start
 }
 
-// New returns Runs that know of nothing.
+// New returns Runs that know no cancelled run.
 func New(store Store, log *slog.Logger) *Runs {
 	return &Runs{
 		store: store, log: log, runs: make(map[domain.DeliveryID]run), waking: signal.New(),
@@ -87,15 +88,15 @@ func New(store Store, log *slog.Logger) *Runs {
 	}
 }
 
-// Has reports whether it is known that a delivery's run was cancelled before its first attempt. It never waits. First deliveries
-// cost nothing: nobody can cancel those.
+// Has reports whether a delivery's run is known to have been cancelled before its first attempt. It never waits. First
+// deliveries cost nothing, because they can't be cancelled.
 func (r *Runs) Has(t *domain.Task) bool {
 	has, _ := r.find(t)
 	return has
 }
 
-// Ask reports the same before an attempt. Ask asks the database while the account has cancelled jobs whose runs are not all known, and
-// where nobody has looked for a second. If the database does not answer, the attempt begins.
+// Ask reports the same as Has, before an attempt. It asks the database if the account has cancelled jobs whose runs are not all known,
+// or if the last look was more than a second ago. If the database does not answer, the attempt begins.
 func (r *Runs) Ask(t *domain.Task) bool {
 	has, unsure := r.find(t)
 	if has || !unsure {
@@ -124,10 +125,10 @@ func (r *Runs) find(t *domain.Task) (has, unsure bool) {
 	return ok && t.Rev.Run() == ended.rev, unsure
 }
 
-// Heard has Run look at once: a job was cancelled.
+// Heard makes Run look at once, because a job was cancelled.
 func (r *Runs) Heard() { r.waking.Give() }
 
-// Load learns of all cancelled jobs. It tries until it succeeds. It comes before Run.
+// Load reads all cancelled jobs. It tries until it succeeds. Call it before Run.
 func (r *Runs) Load(ctx context.Context) error {
 	for {
 		if err := r.insist(ctx); err != nil || r.older == "" {
@@ -143,7 +144,7 @@ func (r *Runs) insist(ctx context.Context) error {
 	}, func(func()) error { return r.look(ctx) })
 }
 
-// Run looks for jobs that were cancelled, when it hears of one and, as long as runs come, each lookEvery, until ctx is done.
+// Run looks for cancelled jobs until ctx is done: when Heard is called and, as long as runs come, every lookEvery.
 func (r *Runs) Run(ctx context.Context) error {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
@@ -163,9 +164,9 @@ func (r *Runs) Run(ctx context.Context) error {
 	}
 }
 
-// look reads two pages of cancelled jobs at most: the newest, so that a cancellation is noticed at once, and the next page of older ones;
-// and then pagesALook pages of runs. So neither an account that cancels very many jobs nor a job of very many deliveries makes a look
-// longer. Nothing is added to a job once it is cancelled.
+// look reads at most two pages of cancelled jobs: the newest page, so that a cancellation is noticed at once, and the next page of older
+// ones. Then it reads pagesALook pages of runs. So a look takes no longer for an account that cancels very many jobs, or for a job of
+// very many deliveries. Nothing is added to a job once it is cancelled.
 func (r *Runs) look(ctx context.Context) error {
 	newest, err := r.page(ctx, "")
 	if err != nil {
@@ -226,7 +227,7 @@ func (r *Runs) doubt() {
 	r.unsure, r.looked = unsure, time.Now()
 }
 
-// read reads pages of runs, a page of a job in its turn, as far as pagesALook and maxRuns let it.
+// read reads pages of runs, one page of each job in turn, until pagesALook or maxRuns is reached.
 func (r *Runs) read(ctx context.Context) error {
 	for pages := 0; pages < pagesALook && len(r.unread) > 0 && len(r.runs) < maxRuns; pages++ {
 		job := r.unread[0]
@@ -252,8 +253,9 @@ func (r *Runs) read(ctx context.Context) error {
 	return nil
 }
 
-// forget drops the runs of jobs for which no attempt is missing, once maxRuns are remembered. Until then they stay: the bus may hand a
-// delivery out a second time. Jobs that are not read to their end are read anew, without what has ended meanwhile.
+// forget drops the runs of jobs that wait for no first attempt, once maxRuns are remembered. Until then the runs stay, because the bus
+// may hand out a delivery a second time. Jobs that were not read to their end are read again from the start, without the runs that
+// have ended since.
 func (r *Runs) forget() {
 	left := r.left
 	r.left = make(map[string]struct{}, len(left))
@@ -273,7 +275,7 @@ func (r *Runs) forget() {
 	maps.DeleteFunc(r.runs, func(_ domain.DeliveryID, of run) bool { _, ok := keeps[of.job]; return !ok })
 }
 
-// call calls the store, for callTimeout at most.
+// call calls the store and waits at most callTimeout.
 func call[T any](ctx context.Context, of func(ctx context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

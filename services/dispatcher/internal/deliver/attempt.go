@@ -14,8 +14,8 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// Poster sends one POST and reads its answer, within the webhook's timeout. It is safe
-// against whatever a receiver answers.
+// Poster sends one POST and reads its answer within the webhook's timeout. No answer of a receiver
+// can harm it.
 type Poster interface {
 	Post(ctx context.Context, request *Request) Response
 }
@@ -29,10 +29,11 @@ type Request struct {
 	Delivery  domain.DeliveryID
 	Attempt   int
 	UserAgent string
-	// TraceParent is sent along when it is not empty.
+	// TraceParent is the traceparent header of the callback; empty: the callback has none.
 	TraceParent string
-	// Sequence is the delivery's number among those of its webhook and shipment; 0: none is sent. Gap says
-	// that what was before it did not arrive, Replayed that it is sent apart from their order.
+	// Sequence is the number of the delivery among those of its webhook and shipment; 0: no number is
+	// sent. Gap: the delivery before this one did not arrive. Replayed: the delivery is sent out of
+	// order.
 	Sequence      int64
 	Gap, Replayed bool
 	// WrongSecret: the callback is signed with keys that the receiver can't know.
@@ -44,11 +45,12 @@ type Response struct {
 	Status     int // 0: no answer that counts
 	Class      domain.Class
 	Failure    string   // bounded code when Status is 0: timeout, dns, connect, tls …
-	Error      string   // the same for the log's readers, safe to show
+	Error      string   // Failure as a text for readers of the log, safe to show
 	Transcript []byte   // see domain.Attempt
-	RetryAfter []string // values of that header
+	RetryAfter []string // values of the Retry-After header
 	Body       string   // at most 4 KiB, clean text
-	// CertificateExpires is when the receiver's certificate ends; zero: it has none, or was not reached.
+	// CertificateExpires is when the receiver's certificate ends; zero: the receiver has no certificate, or was not
+	// reached.
 	CertificateExpires time.Time
 }
 
@@ -58,10 +60,10 @@ type result int
 const (
 	resultOK result = iota
 	resultFailed
-	resultNone // no attempt was made, or one that says nothing of the receiver
+	resultNone // no attempt was made, or the attempt says nothing about the receiver
 )
 
-// send makes one attempt and has its outcome stored.
+// send makes one attempt and emits its outcome.
 func (d *Deliverer) send(ep *endpoint, job *Job) result {
 	task := job.Task
 	if d.ended(ep.hook, job, d.options.AskCancelled) {
@@ -159,8 +161,8 @@ func endSpan(span trace.Span, r Response) {
 	span.End()
 }
 
-// noteHealth notes since when the receiver has only failed, and disables the webhook
-// if the receiver is gone or has failed for too long.
+// noteHealth notes since when all attempts to the receiver have failed. It disables the webhook if
+// the receiver is gone or has failed for too long.
 func (d *Deliverer) noteHealth(ep *endpoint, config *index.Config, decided decision, started, now time.Time) {
 	health := ep.hook.Health()
 	if decided.change == domain.ChangeDelivered {
@@ -195,8 +197,8 @@ func (d *Deliverer) disable(ep *endpoint, config *index.Config, reason domain.Di
 	d.options.Logger.Warn("a webhook became inactive", "webhook", ep.hook.ID, "reason", reason)
 }
 
-// noteCertificate tells once of a receiver's certificate that ends soon, and of the certificate that replaces it. Other
-// certificates are not told.
+// noteCertificate reports a receiver's certificate that ends soon, and the certificate that replaces it, once each. It
+// does not report other certificates.
 func (d *Deliverer) noteCertificate(hook *index.Hook, config *index.Config, expires, now time.Time) {
 	if expires.IsZero() {
 		return

@@ -2,8 +2,8 @@ package deliver
 
 import "sync"
 
-// busy lists the webhooks with attempts in flight, deliveries waiting, or news. Only these are checked regularly; there
-// may be very many others.
+// busy lists the webhooks that have attempts in flight, waiting deliveries, or news. Only these are checked regularly,
+// because there may be very many others.
 type busy struct {
 	mu   sync.Mutex
 	list []*endpoint

@@ -6,25 +6,26 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// A circuit opens after circuitFailures in a row over at least circuitSpan. Then only
-// probes are sent, at first probeFirst apart, later up to probeLongest.
+// A circuit opens after circuitFailures in a row over at least circuitSpan. Then only probes are
+// sent, at first every probeFirst, later up to probeLongest apart.
 const (
 	circuitFailures = 20
 	circuitSpan     = 10 * time.Second
 	probeFirst      = 5 * time.Second
 	probeLongest    = 5 * time.Minute
-	// staleAfter is how long a circuit counts as open without any news, when another dispatcher
-	// sends the probes. Each failed probe is announced, and the announcement of a success may be lost.
+	// staleAfter is how long a circuit counts as open without news of it, while another dispatcher
+	// sends the probes. That dispatcher announces each failed probe; the announcement of a success
+	// may be lost.
 	staleAfter = probeLongest + time.Minute
 )
 
 // circuit is a webhook's circuit breaker. It counts failures in a row and over a span of time, which the
-// circuit breakers of libraries don't do. It is not safe for
-// concurrent use; its endpoint's lock guards it.
+// circuit breakers of libraries don't do. It is not safe for concurrent use; its endpoint's lock guards
+// it.
 type circuit struct {
 	failures  int
-	ofEvents  int       // how many of them were not of alerts
-	since     time.Time // of the first failure of the row
+	ofEvents  int       // how many of the failures were of attempts to deliver other events than alerts
+	since     time.Time // of the first failure in the row
 	open      bool
 	opened    time.Time // when it opened, as far as this process knows
 	probing   bool
@@ -33,8 +34,8 @@ type circuit struct {
 	told      time.Time // when it was last known to be open
 }
 
-// failed notes a failed attempt and reports whether it opened the circuit. alert: it was to
-// deliver an alert.
+// failed notes a failed attempt and reports whether the failure opened the circuit. alert: the
+// attempt was to deliver an alert.
 func (c *circuit) failed(now time.Time, probe, alert bool) (opened bool) {
 	if !alert {
 		c.ofEvents++
@@ -59,7 +60,7 @@ func (c *circuit) failed(now time.Time, probe, alert bool) (opened bool) {
 	return true
 }
 
-// trip opens the circuit, here or because another dispatcher has seen as many failures.
+// trip opens the circuit, because of failures here or because another dispatcher has announced that it is open.
 func (c *circuit) trip(now time.Time) {
 	c.open, c.probing, c.wait = true, false, probeFirst
 	c.nextProbe, c.told, c.opened = now.Add(probeFirst), now, now
@@ -69,7 +70,7 @@ func (c *circuit) trip(now time.Time) {
 	}
 }
 
-// state is the circuit as it is told to the API.
+// state returns the circuit as the API gets it.
 func (c *circuit) state(now time.Time) domain.Circuit {
 	s := domain.Circuit{Failures: c.failures, SaidAt: now.UTC(), Alarming: c.alarming()}
 	if c.failures > 0 {
@@ -81,8 +82,9 @@ func (c *circuit) state(now time.Time) domain.Circuit {
 	return s
 }
 
-// alarming reports whether an alert may tell of the row of failures: those of alerts don't count,
-// or two receivers that fail now and then could have alerts about each other for ever.
+// alarming reports whether there may be an alert about the row of failures. Failed deliveries of
+// alerts don't count: otherwise two receivers that fail now and then could have alerts about each
+// other for ever.
 func (c *circuit) alarming() bool { return c.ofEvents >= domain.FailingFrom }
 
 // resume takes over the row of failures that another dispatcher has reported, unless the one known here is longer. This
@@ -90,7 +92,7 @@ func (c *circuit) alarming() bool { return c.ofEvents >= domain.FailingFrom }
 func (c *circuit) resume(said domain.Circuit) {
 	if !c.open && c.failures < said.Failures {
 		c.failures, c.since = said.Failures, said.FailingSince
-		c.ofEvents = max(c.ofEvents, said.Failures) // it is not said of what they were
+		c.ofEvents = max(c.ofEvents, said.Failures) // the other dispatcher does not say which events failed
 	}
 }
 

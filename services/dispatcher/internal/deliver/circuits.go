@@ -7,12 +7,12 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// tellTicks is after how many looks the changes of circuits are recorded: once a second,
-// however often a circuit has changed in it.
+// tellTicks is the number of looks between two records of changed circuits: changes are recorded
+// once a second, however often a circuit has changed in it.
 const tellTicks = 4
 
-// tell puts the circuit among those that are recorded next; ep.mu is held. Only the owner records a circuit, as the
-// owner makes the retries and sends the probes.
+// tell puts the circuit among those that are recorded next; ep.mu is held. Only the webhook's owner records the
+// circuit, because the owner also makes the retries and sends the probes.
 func (ep *endpoint) tell() {
 	if !ep.news && ep.d.owns(ep.hook) {
 		ep.news = true
@@ -20,11 +20,11 @@ func (ep *endpoint) tell() {
 	}
 }
 
-// mostTurns bounds the changes of a webhook's circuit that are recorded at once, however often the webhook fails and
-// recovers.
+// mostTurns bounds how many changes between failing and recovered are recorded at once for a webhook, however often
+// it fails and recovers.
 const mostTurns = 2
 
-// turn notes for the record that the webhook began to fail, or recovered; ep.mu is held.
+// turn notes, for the next record, that the webhook began to fail or recovered; ep.mu is held.
 func (ep *endpoint) turn(state domain.Circuit) {
 	if len(ep.turned) < mostTurns && ep.news {
 		state.Last = ep.last
@@ -53,7 +53,7 @@ func (d *Deliverer) tellCircuits() {
 			continue
 		}
 		if n := len(turned); n > 0 && turned[n-1].Alarming == state.Alarming {
-			turned = turned[:n-1] // the present state tells it
+			turned = turned[:n-1] // the record of the present state says the same
 		}
 		for i := range turned {
 			d.emitHealth(domain.HealthChange{Webhook: ep.hook.ID, Circuit: &turned[i], At: turned[i].SaidAt})
@@ -62,8 +62,8 @@ func (d *Deliverer) tellCircuits() {
 	}
 }
 
-// Adopt compares the recorded circuits of the webhooks that are owned here with the circuits known here, and records
-// what differs. A row of failures goes on.
+// Adopt compares the recorded circuits of the webhooks that this dispatcher owns with its own state of them, and
+// records the differences. A recorded row of failures goes on here.
 func (d *Deliverer) Adopt(said map[domain.WebhookID]domain.Circuit) {
 	for id, before := range said {
 		hook, ok := d.options.Hooks.Hook(id)

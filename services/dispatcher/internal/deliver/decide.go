@@ -19,18 +19,18 @@ const longestRetryAfter = 24 * time.Hour
 // decision is the consequence of an attempt.
 type decision struct {
 	change domain.Change // of the delivery's status
-	wait   time.Duration // until the next attempt, if there is to be one
+	wait   time.Duration // until the next attempt, if there is one
 }
 
 // answer is the part of an attempt that the decision needs.
 type answer struct {
-	status     int    // HTTP; 0: none came
-	failure    string // bounded code when none came
+	status     int    // HTTP status; 0: no answer came
+	failure    string // bounded code when no answer came
 	retryAfter []string
 }
 
-// decide tells what follows from the answer to the attempt that was the runAttempts-th
-// of its run, first is 1. draw returns a random number in [0,1).
+// decide returns what follows from the answer to an attempt. runAttempts is the number of the
+// attempt in its run; the first is 1. draw returns a random number in [0,1).
 func decide(a answer, runAttempts int, schedule []time.Duration, now time.Time, draw func() float64) decision {
 	switch {
 	case a.status >= 200 && a.status <= 299:
@@ -54,8 +54,8 @@ func stretch(wait time.Duration, by float64) time.Duration {
 	return wait + time.Duration(float64(wait)*by)
 }
 
-// retryAfter reads a Retry-After header in seconds or as a date, at most 24 h; 0: there
-// is none that can be followed. Of several headers the longest counts.
+// retryAfter reads Retry-After headers, in seconds or as a date, and returns at most 24 h; 0: there
+// is no header that can be followed. Of several headers the longest counts.
 func retryAfter(values []string, now time.Time) time.Duration {
 	var longest time.Duration
 	for _, value := range values {
@@ -85,11 +85,11 @@ func digits(text string) bool {
 	return text != ""
 }
 
-// draw is for jitter, which needs no secrecy.
+// draw returns a random number for jitter, which needs no secrecy.
 func draw() float64 { return rand.Float64() } //nolint:gosec // jitter
 
-// Deadline returns when a task's run is exhausted, however few attempts the run had: the schedule runs on while the
-// circuit is open. ok is false as long as the run has not begun.
+// Deadline returns when a task's run is exhausted, however few attempts the run had, because the schedule runs on
+// while the circuit is open. ok is false while the run has not begun.
 func Deadline(task *domain.Task, schedule []time.Duration) (at time.Time, ok bool) {
 	if task.RunStartedAt.IsZero() {
 		return time.Time{}, false
@@ -99,7 +99,7 @@ func Deadline(task *domain.Task, schedule []time.Duration) (at time.Time, ok boo
 		at = at.Add(wait)
 	}
 	if task.RunAttempts == 0 {
-		// A task that was never attempted may wait for one probe at least.
+		// A task without an attempt may wait for one probe at least.
 		at = at.Add(probeFirst)
 	}
 	return at, true

@@ -57,17 +57,17 @@ type Options struct {
 	Metrics  *Metrics
 	Tracer   trace.Tracer // nil: no traces
 	Schedule []time.Duration
-	// Retention ends a delivery whose event was accepted longer ago.
+	// Retention ends a delivery when its event was accepted longer ago than this.
 	Retention time.Duration
-	// DisableAfter is how long a webhook may only fail before it becomes inactive.
+	// DisableAfter is how long all attempts to a webhook may fail before the webhook becomes inactive.
 	DisableAfter time.Duration
 	UserAgent    string
 	Limits       admission.Options
-	// Cancelled reports whether it is known that a delivery was asked for by a job that was cancelled before the delivery's
-	// attempt; nil: none was. It must not block. AskCancelled is asked as well before an attempt, and may.
+	// Cancelled reports whether a delivery is known to belong to a job that was cancelled before the delivery's attempt;
+	// nil: no delivery does. Cancelled must not block. AskCancelled is also asked before an attempt, and may block.
 	Cancelled    func(*domain.Task) bool
 	AskCancelled func(*domain.Task) bool
-	// Watch is told of each attempt that was made; nil: nobody. It must not block.
+	// Watch is called after each attempt; nil: nothing is called. It must not block.
 	Watch func(Made)
 }
 
@@ -95,16 +95,16 @@ type Deliverer struct {
 	limiter   *admission.Limiter[*attempt]
 	pacer     admission.Pacer
 	busy      busy
-	news      busy // whose circuit is to be told
+	news      busy // the webhooks with a circuit to be recorded
 	made      time.Time
 
-	warned  atomic.Int64 // when warnKept last did, in nanoseconds since made; 0: never
+	warned  atomic.Int64 // when warnKept last warned, in nanoseconds since made; 0: never
 	closing atomic.Bool
 	stop    chan struct{} // closed: nothing is tried again
 	once    sync.Once
 }
 
-// New returns a deliverer; Run looks after what takes long.
+// New returns a deliverer; Run makes it check slow attempts and queues.
 func New(options Options) *Deliverer {
 	d := &Deliverer{
 		options: options, metrics: options.Metrics, endpoints: make(map[*index.Hook]*endpoint),
@@ -118,13 +118,13 @@ func New(options Options) *Deliverer {
 // Room waits until another event may be taken.
 func (d *Deliverer) Room(ctx context.Context) error { return d.process.Room(ctx) }
 
-// Bounds returns all limits of what the deliverer takes on.
+// Bounds returns all limits of the deliverer.
 func (d *Deliverer) Bounds() []admission.Bound { return d.process.Bounds() }
 
-// Offer takes a job over. The job is attempted at once or soon, or goes to the hold queue. Offer
-// never waits.
+// Offer hands a job to the deliverer, which attempts it at once or soon, or puts it into the hold
+// queue. Offer never waits.
 func (d *Deliverer) Offer(hook *index.Hook, job *Job) {
-	// A hold queue's drain and probes come one by one, and are waited for.
+	// Jobs from a hold queue and probes are not paced: they come one by one, and a worker waits for each.
 	if !job.kept() && !job.Probe && !d.closing.Load() && d.endpoint(hook).failing() {
 		d.pacer.Add(func() { d.begin(hook, job) })
 		return
@@ -155,15 +155,15 @@ func (d *Deliverer) take(job *Job) {
 	d.process.Take(job.Lane == Wide)
 }
 
-// release counts a job out.
+// release ends the count of a job that take began.
 func (d *Deliverer) release(job *Job) {
 	if job.counts.Swap(false) {
 		d.process.Release(job.Lane == Wide)
 	}
 }
 
-// ended handles a job that must not be attempted, and reports whether the job is one. A probe's right is given back: by the
-// job's origin if the job is abandoned, otherwise by ended.
+// ended handles a job that must not be attempted, and reports whether the job is one. If the job is a probe, its right to
+// be sent is given back: by the job's origin if the job is abandoned, otherwise by ended.
 func (d *Deliverer) ended(hook *index.Hook, job *Job, cancelled func(*domain.Task) bool) bool {
 	config := hook.Config()
 	why, ends := config.Ends(job.Task.ReceivedAt, job.Task.Request != "")
@@ -211,15 +211,15 @@ func (d *Deliverer) endpoint(hook *index.Hook) *endpoint {
 	return ep
 }
 
-// all returns every endpoint there is.
+// all returns all endpoints.
 func (d *Deliverer) all() []*endpoint {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	return slices.AppendSeq(make([]*endpoint, 0, len(d.endpoints)), maps.Values(d.endpoints))
 }
 
-// owns reports whether this dispatcher makes the webhook's retries and probes. The owner of the webhook's shard
-// does; if the webhook is ordered, the dispatcher that keeps the order of its account.
+// owns reports whether this dispatcher makes the webhook's retries and probes. That is the owner of the
+// webhook's shard or, if the webhook is ordered, the dispatcher that keeps the order of its account.
 func (d *Deliverer) owns(hook *index.Hook) bool {
 	if hook.Config().Ordering == domain.OrderingShipment {
 		return d.options.Owners.OwnsAccount(hook.Account)
@@ -228,8 +228,8 @@ func (d *Deliverer) owns(hook *index.Hook) bool {
 }
 func (d *Deliverer) live() int { return d.options.Owners.Live() }
 
-// run makes attempts. After each it takes the next one that may start, so the goroutine is used
-// as long as there is work.
+// run makes an attempt, and then the next ones that may start, so that its goroutine is used as
+// long as there is work.
 func (d *Deliverer) run(a *attempt) {
 	for a != nil {
 		result := d.send(a.ep, a.job)
@@ -237,7 +237,7 @@ func (d *Deliverer) run(a *attempt) {
 	}
 }
 
-// Run looks after slow attempts and queues until ctx is done.
+// Run checks slow attempts and queues until ctx is done.
 func (d *Deliverer) Run(ctx context.Context) error {
 	ticker := time.NewTicker(admission.LookEvery)
 	defer ticker.Stop()
@@ -270,7 +270,7 @@ func (d *Deliverer) tick(ep *endpoint, now time.Time) {
 	d.forget(ep)
 }
 
-// Drain ends the work: what is queued goes to the hold queues, what is in flight ends, until
+// Drain ends the work: queued deliveries go to the hold queues, and attempts in flight end, until
 // ctx is done. Jobs offered from now on are abandoned.
 func (d *Deliverer) Drain(ctx context.Context) error {
 	d.closing.Store(true)
@@ -298,8 +298,8 @@ func (d *Deliverer) Drain(ctx context.Context) error {
 	return nil
 }
 
-// unqueue puts jobs that waited into their webhook's hold queue. A job that came from there stays
-// there.
+// unqueue puts jobs that waited into their webhook's hold queue. A job that came from that hold
+// queue stays there.
 func (d *Deliverer) unqueue(ep *endpoint, jobs []*Job, why domain.Change) {
 	for _, job := range jobs {
 		if job.kept() {
@@ -310,7 +310,7 @@ func (d *Deliverer) unqueue(ep *endpoint, jobs []*Job, why domain.Change) {
 	}
 }
 
-// Close gives up the outcomes that could not be stored yet; their deliveries stay where they came from.
+// Close gives up the outcomes that could not be stored yet. Their deliveries stay where they came from.
 func (d *Deliverer) Close() { d.once.Do(func() { close(d.stop) }) }
 
 // CircuitHeard takes over the state of a webhook's circuit from another dispatcher.
@@ -327,7 +327,7 @@ func (d *Deliverer) CircuitHeard(id domain.WebhookID, open bool) {
 		ep.circuit.told = time.Now()
 	case open:
 		ep.circuit.trip(time.Now())
-		ep.circuit.ofEvents = max(ep.circuit.ofEvents, circuitFailures) // it is not said of what they were
+		ep.circuit.ofEvents = max(ep.circuit.ofEvents, circuitFailures) // the other dispatcher does not say which events failed
 		d.metrics.circuits.Inc()
 		jobs = ep.clear()
 	case !open:
@@ -357,7 +357,7 @@ func (d *Deliverer) TryProbe(hook *index.Hook) bool {
 	return ep.circuit.tryProbe(time.Now())
 }
 
-// DropProbe gives the right of TryProbe back unused.
+// DropProbe gives the right that TryProbe took back unused.
 func (d *Deliverer) DropProbe(hook *index.Hook) {
 	ep := d.endpoint(hook)
 	ep.mu.Lock()
@@ -365,7 +365,7 @@ func (d *Deliverer) DropProbe(hook *index.Hook) {
 	ep.circuit.dropProbe()
 }
 
-// SetSerial makes a webhook accept only jobs from its hold queue, or all jobs again.
+// SetSerial makes a webhook accept only jobs from its hold queue (serial), or all jobs again.
 func (d *Deliverer) SetSerial(hook *index.Hook, serial bool) {
 	ep := d.endpoint(hook)
 	ep.mu.Lock()

@@ -12,8 +12,8 @@ import (
 // tellEvery is the shortest time between two announcements that a failing receiver answers again.
 const tellEvery = time.Second
 
-// endpoint is what this process knows of a webhook: what is in flight to it, what waits,
-// how much of both there may be, and its circuit.
+// endpoint is the state of a webhook in this process: its attempts in flight, the deliveries that
+// wait, the limits of both, and its circuit.
 type endpoint struct {
 	d    *Deliverer
 	hook *index.Hook
@@ -23,21 +23,21 @@ type endpoint struct {
 	attempts map[*attempt]struct{}
 	limits   admission.Webhook
 	circuit  circuit
-	timer    bool      // a pump is due when the rate allows the next
+	timer    bool      // a pump is scheduled for when the rate allows the next attempt
 	toldOK   time.Time // when the other dispatchers last heard that an attempt succeeded
-	// serial: its hold queue begins to drain, one at a time; what is new goes to the hold queue.
+	// serial: the webhook's hold queue begins to drain, one delivery at a time; new deliveries go to the hold queue.
 	serial bool
-	busy   bool // it is in the deliverer's list of those
-	// news: it is in the deliverer's list of those whose circuit is to be told.
+	busy   bool // it is in the deliverer's list of busy endpoints
+	// news: it is in the deliverer's list of endpoints with a circuit to be recorded.
 	news bool
 	okAt time.Time      // when an attempt last succeeded here
-	last *domain.Answer // of the last failed attempt, until it is told
-	// turned are the circuits with which the webhook began to fail, or recovered, since it was
-	// told: so none of that is missed.
+	last *domain.Answer // to the last failed attempt, until it is recorded
+	// turned has the circuit of each time the webhook began to fail or recovered since the last
+	// record, so that the record misses none.
 	turned []domain.Circuit
 }
 
-// verdict is the answer to the offer of a job.
+// verdict is the answer when a job is offered.
 type verdict int
 
 const (
@@ -47,7 +47,7 @@ const (
 	back // to the hold queue where it came from
 )
 
-// offer takes a job, or tells why it is for the hold queue; it never waits.
+// offer takes a job, or returns why it must go to the hold queue; it never waits.
 func (ep *endpoint) offer(job *Job) (verdict, domain.Change) {
 	now := time.Now()
 	ep.mu.Lock()
@@ -72,7 +72,7 @@ func (ep *endpoint) offer(job *Job) (verdict, domain.Change) {
 	return v, why
 }
 
-// admit decides; ep.mu is held.
+// admit decides what happens to a job; ep.mu is held.
 func (ep *endpoint) admit(job *Job, share admission.Share, now time.Time) (verdict, domain.Change) {
 	if job.Probe {
 		return start, 0
@@ -104,12 +104,12 @@ func (ep *endpoint) admit(job *Job, share admission.Share, now time.Time) (verdi
 	return hold, domain.ChangeOverflow
 }
 
-// share is how much this process may take on for the webhook now.
+// share returns the webhook's limits and the number of dispatchers that divide them now.
 func (ep *endpoint) share() admission.Share {
 	config := ep.hook.Config()
 	live := ep.d.live()
 	if config.Ordering == domain.OrderingShipment && ep.d.owns(ep.hook) {
-		live = 1 // nobody else attempts in turn
+		live = 1 // only the owner makes attempts in order
 	}
 	return admission.Share{MaxInFlight: config.MaxInFlight, PerSecond: config.RatePerSecond, Live: live}
 }
@@ -121,8 +121,7 @@ func (ep *endpoint) failing() bool {
 	return ep.circuit.open || ep.circuit.failures > 0
 }
 
-// launch starts an attempt, or has it wait until the process has room for it; ep.mu is
-// held.
+// launch starts an attempt, now or when the process has room for it; ep.mu is held.
 func (ep *endpoint) launch(job *Job) {
 	ep.d.limiter.Launch(ep.attempt(job))
 }
@@ -135,7 +134,7 @@ func (ep *endpoint) rouse() {
 	}
 }
 
-// attempt counts a job as in flight; ep.mu is held.
+// attempt makes the attempt of a job and counts it as in flight; ep.mu is held.
 func (ep *endpoint) attempt(job *Job) *attempt {
 	ep.rouse()
 	a := &attempt{ep: ep, job: job, place: admission.Place{Yields: job.yields(), Free: ep.limits.Hangs()}}
@@ -144,7 +143,7 @@ func (ep *endpoint) attempt(job *Job) *attempt {
 	return a
 }
 
-// finish ends an attempt and returns the webhook's next one, nil: none.
+// finish ends an attempt and returns the webhook's next one; nil: there is none.
 func (ep *endpoint) finish(a *attempt, result result) *attempt {
 	now := time.Now()
 	ep.mu.Lock()
@@ -160,7 +159,7 @@ func (ep *endpoint) finish(a *attempt, result result) *attempt {
 		if ep.circuit.alarming() {
 			ep.turn(domain.Circuit{SaidAt: now.UTC()})
 		}
-		// Others may see nothing but failures: retries are made by the owner alone.
+		// Other dispatchers may see nothing but failures, because only the owner makes retries.
 		if ep.circuit.failures > 0 && now.Sub(ep.toldOK) > tellEvery {
 			ep.toldOK, recovered = now, true
 		}
@@ -189,14 +188,15 @@ func (ep *endpoint) finish(a *attempt, result result) *attempt {
 	case opened || closed:
 		ep.d.circuitChanged(ep, opened)
 	case (recovered || still) && ep.d.live() > 1:
-		// An open circuit is announced again and again: a dispatcher that hears nothing takes the circuit for closed.
+		// An open circuit is announced again after each failed probe, because a dispatcher that hears nothing takes
+		// the circuit for closed.
 		ep.d.options.Notices.CircuitChanged(ep.hook.ID, still)
 	}
 	ep.d.unqueue(ep, overflow, domain.ChangeCircuit)
 	return next
 }
 
-// pop takes the next queued job that may start now; ep.mu is held.
+// pop removes and returns the next queued job that may start now; ep.mu is held.
 func (ep *endpoint) pop(now time.Time) *Job {
 	if len(ep.queue) == 0 || ep.circuit.open {
 		return nil
@@ -219,22 +219,22 @@ func (ep *endpoint) pop(now time.Time) *Job {
 	return job
 }
 
-// withdraw takes a job back that waits for the process to have room for it.
+// withdraw takes back an attempt that waits until the process has room for it.
 func (ep *endpoint) withdraw(a *attempt) {
 	ep.mu.Lock()
 	defer ep.mu.Unlock()
 	ep.leave(a)
 }
 
-// leave counts an attempt out; ep.mu is held.
+// leave ends the count of an attempt; ep.mu is held.
 func (ep *endpoint) leave(a *attempt) {
 	delete(ep.attempts, a)
 	ep.limits.End(a.size(), a.slow)
 	ep.d.release(a.job)
 }
 
-// clear empties the queue; ep.mu is held. Jobs in flight, and jobs that leave the queue other than by pop, are counted
-// out where they leave: no caller can forget it.
+// clear empties the queue and ends the count of each job; ep.mu is held. Since every way out of the queue except pop
+// ends the count itself, no caller can forget it.
 func (ep *endpoint) clear() []*Job {
 	jobs := ep.queue
 	ep.queue = nil
@@ -245,7 +245,7 @@ func (ep *endpoint) clear() []*Job {
 	return jobs
 }
 
-// recall takes what the hold queue brought out of the queue; ep.mu is held.
+// recall removes and returns the jobs of the queue that came from the hold queue; ep.mu is held.
 func (ep *endpoint) recall() []*Job {
 	var jobs []*Job
 	keep := ep.queue[:0]
@@ -262,8 +262,8 @@ func (ep *endpoint) recall() []*Job {
 	return jobs
 }
 
-// schedulePump has the queue looked at when the rate allows the next attempt; ep.mu is held. Without a rate limit the
-// end of an attempt does that.
+// schedulePump makes a timer look at the queue when the rate allows the next attempt; ep.mu is held. Without a rate
+// limit, the end of an attempt looks at the queue.
 func (ep *endpoint) schedulePump() {
 	every := ep.limits.Every()
 	if every == 0 || ep.timer {
@@ -286,9 +286,10 @@ func (ep *endpoint) pump() {
 	}
 }
 
-// tick looks after what takes long: attempts older than a second count as slow and no
-// longer counted, and what waited a second goes to the hold queue. While there is something
-// under way or waiting the webhook stays among the busy ones, out of which it was taken.
+// tick handles attempts and jobs that take long. Attempts older than a second begin to hang and no
+// longer count towards Deliverer.Room; jobs that waited longer than Patience go to the hold queue.
+// While attempts are in flight or jobs wait, tick puts the webhook back into the list of busy
+// endpoints, from which the caller has taken it.
 func (ep *endpoint) tick(now time.Time) (nowSlow []*attempt, overflow []*Job) {
 	ep.mu.Lock()
 	defer ep.mu.Unlock()

@@ -1,6 +1,6 @@
-// Package deliver sends deliveries to their receivers. It keeps each webhook within its
-// limit of attempts in flight and its rate, signs and posts, classifies the answer, and stores the
-// outcome before the delivery's origin may forget it.
+// Package deliver sends deliveries to their receivers. It keeps each webhook within its limit of
+// attempts in flight and its rate, signs and posts, classifies the answer, and stores the outcome
+// before the delivery's origin may forget the delivery.
 package deliver
 
 import (
@@ -12,17 +12,17 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// Origin brought a job, and holds it until the job's outcome is stored.
+// Origin is where a job came from. It holds the job until the job's outcome is stored.
 type Origin interface {
-	// Emitting is called once, before the outcome is recorded. The event that it
-	// returns is recorded together with the outcome; nil: none.
+	// Emitting is called once, before the outcome is recorded. It returns the event that is
+	// recorded together with the outcome; nil: none.
 	Emitting() *domain.Event
-	// Settler returns what is settled with the last outcomes; nil: nothing is.
+	// Settler returns the event that is settled after its last outcomes; nil: none.
 	Settler() record.Settler
-	// Stored is called once the outcome is stored durably: recorded, scheduled or held.
+	// Stored is called once the job's outcome is stored durably: recorded, scheduled or held.
 	Stored()
-	// Abandoned is called instead of both when no attempt was made: the delivery stays
-	// where it came from.
+	// Abandoned is called instead of Emitting and Stored when no attempt was made: the delivery
+	// stays where it came from.
 	Abandoned()
 }
 
@@ -35,7 +35,8 @@ func (Settled) Emitting() *domain.Event { return nil }
 // Settler implements Origin.
 func (Settled) Settler() record.Settler { return nil }
 
-// Lane is the way on which a delivery comes. It decides what the deliverer does when the delivery can't start at once.
+// Lane is the way on which a delivery comes to be attempted. It decides what the deliverer does when the delivery
+// can't start at once.
 type Lane int
 
 // The lanes.
@@ -58,12 +59,14 @@ func LaneOf(deliveries int) Lane {
 
 // properties of a lane.
 type properties struct {
-	// kept: a queue on the bus has the delivery until its outcome is stored. It waits for a free place as long as
-	// needed, and is given back when it can't have one. It counts towards no limit of Deliverer.Room.
+	// kept: a queue on the bus has the delivery until its outcome is stored. The delivery waits for a free
+	// place as long as needed, and is given back when it can't get a place. It counts towards no limit of
+	// Deliverer.Room.
 	kept bool
-	// yields: it lets others pass when places are short: see admission.Limiter. A probe never does.
+	// yields: the delivery lets others pass when places are short; see admission.Limiter. A probe never yields.
 	yields bool
-	// logged: the delivery log has it. A note that its attempt takes long would hide from the relay where it is.
+	// logged: the delivery log has the delivery. A note that its attempt takes long would hide from the relay where
+	// the delivery is.
 	logged bool
 }
 
@@ -84,13 +87,13 @@ type Job struct {
 	Lane   Lane
 	// Probe: it is the one delivery that is sent while the circuit is open.
 	Probe bool
-	// Keeper stores an ordered delivery that has to wait. The deliverer's stores the others.
+	// Keeper stores an ordered delivery that has to wait. Other deliveries are stored by the deliverer's Keeper.
 	Keeper Keeper
 
-	status   domain.Status // that it has reached; see Status
+	status   domain.Status // the status that the delivery has reached; see Status
 	noted    atomic.Bool   // the log has a note that its first attempt takes long
 	queuedAt time.Time
-	counts   atomic.Bool // towards the limit of Deliverer.Room
+	counts   atomic.Bool // the job counts towards the limit of Deliverer.Room
 }
 
 func (j *Job) kept() bool { return j.Lane.properties().kept }
@@ -98,10 +101,10 @@ func (j *Job) kept() bool { return j.Lane.properties().kept }
 // yields reports whether a job lets others pass when places are short.
 func (j *Job) yields() bool { return j.Lane.properties().yields && !j.Probe }
 
-// Status returns which status the delivery has reached, once its origin is told that it is stored.
+// Status returns the status that the delivery has reached. Call it after Stored.
 func (j *Job) Status() domain.Status { return j.status }
 
-// attempt is one that is in flight, or waits for a place in the concurrency limiter.
+// attempt is an attempt that is in flight, or waits for a place in the concurrency limiter.
 type attempt struct {
 	ep      *endpoint
 	job     *Job
@@ -116,10 +119,10 @@ func (a *attempt) Place() *admission.Place { return &a.place }
 // Begin implements admission.Attempt: it notes that the attempt has started.
 func (a *attempt) Begin() { a.started.Store(max(1, int64(time.Since(a.ep.d.made)))) }
 
-// size is that of its body.
+// size returns the length of the body that the attempt sends.
 func (a *attempt) size() int { return len(a.job.Task.Body) }
 
-// took is how long the attempt has been in flight; 0: it still waits.
+// took returns how long the attempt has been in flight; 0: it still waits.
 func (a *attempt) took(now time.Time) time.Duration {
 	started := a.started.Load()
 	if started == 0 {

@@ -19,7 +19,7 @@ type Metrics struct {
 	latency  prometheus.Histogram
 	endToEnd prometheus.Histogram
 	circuits prometheus.Gauge
-	// The counters of what nearly every delivery comes to.
+	// The counters of the outcome of nearly every delivery.
 	delivered prometheus.Counter
 	answered  prometheus.Counter // with 2xx
 	of        atomic.Pointer[Deliverer]
@@ -83,7 +83,7 @@ func (m *Metrics) startAtZero() {
 	}
 }
 
-// overloaded is 1 while the process is overloaded.
+// overloaded returns 1 while the process is overloaded, otherwise 0.
 func (d *Deliverer) overloaded() int64 {
 	if d.process.Overload.Now() {
 		return 1
@@ -91,7 +91,7 @@ func (d *Deliverer) overloaded() int64 {
 	return 0
 }
 
-// now reads what the deliverer counts.
+// now returns a function that reads a number of the deliverer.
 func (m *Metrics) now(count func(*Deliverer) int64) func() float64 {
 	return func() float64 {
 		if d := m.of.Load(); d != nil {
@@ -109,7 +109,7 @@ func (m *Metrics) outcome(status domain.Status) {
 	m.outcomes.WithLabelValues(string(status)).Inc()
 }
 
-// classes are those of an answer, by the first digit of its status.
+// classes are the classes of an answer, by the first digit of its status.
 var classes = [...]string{"other", "1xx", "2xx", "3xx", "4xx", "5xx"} //nolint:gochecknoglobals // a constant
 
 func (m *Metrics) attempt(r Response, took time.Duration) {

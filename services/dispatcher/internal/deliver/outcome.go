@@ -9,8 +9,8 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// conclude has the outcome of an attempt stored: first the schedule or hold queue that takes
-// over, then the record; only then does the job's origin hear of it.
+// conclude stores the outcome of an attempt: first in the schedule or hold queue that takes the
+// delivery over, if any, then in the record. Only then is the job's origin told.
 func (d *Deliverer) conclude(job *Job, attempt *domain.Attempt, decided decision, now time.Time) {
 	next := *job.Task
 	next.Attempts++
@@ -47,7 +47,7 @@ func (d *Deliverer) conclude(job *Job, attempt *domain.Attempt, decided decision
 	}
 }
 
-// keeper returns who stores a job that has to wait.
+// keeper returns the Keeper that stores a job that has to wait.
 func (d *Deliverer) keeper(job *Job) Keeper {
 	if job.Lane == Ordered {
 		return job.Keeper
@@ -55,8 +55,8 @@ func (d *Deliverer) keeper(job *Job) Keeper {
 	return d.options.Keeper
 }
 
-// putOff puts a job into its webhook's hold queue without an attempt. While the circuit is open, its
-// schedule runs on, so it may be exhausted already.
+// putOff puts a job into its webhook's hold queue without an attempt. The job's schedule runs on
+// while the circuit is open, so the job may be exhausted already; then putOff ends it.
 func (d *Deliverer) putOff(ep *endpoint, job *Job, why domain.Change) {
 	switch {
 	case why == domain.ChangeCircuit:
@@ -92,7 +92,7 @@ func (d *Deliverer) hold(job *Job, why domain.Change) {
 	})
 }
 
-// End gives a delivery up for good, without an attempt.
+// End gives a delivery up for good, without another attempt.
 func (d *Deliverer) End(job *Job, how domain.Change) {
 	now := time.Now()
 	next := *job.Task
@@ -104,8 +104,8 @@ func (d *Deliverer) End(job *Job, how domain.Change) {
 	d.emit(job, outcome)
 }
 
-// notePending records a delivery whose first attempt takes long, so that it is seen in
-// the log before its end.
+// notePending records a delivery whose first attempt takes long, so that the log shows the delivery
+// before the attempt ends.
 func (d *Deliverer) notePending(job *Job) {
 	task := *job.Task
 	task.Rev = task.Rev.Noted()
@@ -114,7 +114,8 @@ func (d *Deliverer) notePending(job *Job) {
 	d.options.Emitter.Emit(record.Item{Outcome: &outcome})
 }
 
-// Waits records that a delivery waits for its turn, for which it was kept with the state next.
+// Waits records that a delivery waits for its turn. next is the state in which the delivery was
+// kept.
 func (d *Deliverer) Waits(job *Job, next *domain.Task, why domain.Change) {
 	outcome := outcomeOf(next, why, time.Now())
 	outcome.InLane = true
@@ -122,7 +123,7 @@ func (d *Deliverer) Waits(job *Job, next *domain.Task, why domain.Change) {
 	d.emit(job, outcome)
 }
 
-// outcomeOf is the state of a delivery after a change.
+// outcomeOf returns the state of a delivery after a change.
 func outcomeOf(task *domain.Task, change domain.Change, now time.Time) domain.Outcome {
 	return domain.Outcome{
 		Delivery: task.Delivery, Account: task.Account, Webhook: task.Webhook,
@@ -140,8 +141,8 @@ func (d *Deliverer) emit(job *Job, outcome domain.Outcome) {
 	d.options.Emitter.Emit(record.Item{Outcome: &outcome, Event: job.Origin.Emitting(), Of: job.Origin.Settler(), Done: job.Origin.Stored})
 }
 
-// keep makes the bus take a delivery over, and tries for ever if needed. Until then the job's
-// origin still holds it. After Close it is left there.
+// keep stores a delivery on the bus, and tries for ever if needed. Until the bus has the delivery,
+// the job's origin holds it. After Close the delivery stays with the origin.
 func (d *Deliverer) keep(job *Job, put func(done func(error)), then func()) {
 	var wait *backoff.ExponentialBackOff
 	var try func()
@@ -167,8 +168,8 @@ func (d *Deliverer) keep(job *Job, put func(done func(error)), then func()) {
 	try()
 }
 
-// warnKept warns that the bus takes no deliveries, at most once in keptEvery, because there may be
-// thousands.
+// warnKept warns that deliveries can't be stored on the bus, at most once in keptEvery, because
+// thousands of deliveries may fail at once.
 func (d *Deliverer) warnKept(err error) {
 	now, last := int64(time.Since(d.made)), d.warned.Load()
 	if (last == 0 || now-last > int64(keptEvery)) && d.warned.CompareAndSwap(last, max(1, now)) {

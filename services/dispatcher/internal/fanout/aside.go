@@ -7,13 +7,13 @@ import (
 	"waybill.dev/services/dispatcher/internal/admission"
 )
 
-// asideShare of the room for events is for those of one account that wait here for its filters. Others are returned to the
-// bus for postponed.
+// asideShare: the events of one account that wait here for the account's filters take at most this part of the room for
+// events. More events are returned to the bus for postponed.
 const asideShare = 16
 
 // aside handles the events of accounts whose filters take long. The events of one account are handled
 // one after the other. No other account waits for them. At most half of the processors are used, and the
-// accounts take turns in that.
+// accounts take turns in using them.
 type aside struct {
 	most  int64 // bytes that may wait for an account; 0: there is no bound
 	slots chan struct{}
@@ -24,7 +24,7 @@ type aside struct {
 	working  sync.WaitGroup
 }
 
-// line has the events of an account that wait, and the one that is handled.
+// line has the events of an account that wait, and the event that is being handled.
 type line struct {
 	waiting []waiting
 	bytes   int64
@@ -43,7 +43,7 @@ func newAside(room *admission.Budget) *aside {
 	return a
 }
 
-// add calls handle when it is the event's turn; false: too much waits for the account already, or the process
+// add calls handle when it is the event's turn. False: too much waits for the account already, or the process
 // ends.
 func (a *aside) add(account string, bytes int64, handle func()) bool {
 	a.mu.Lock()
@@ -74,7 +74,7 @@ func (a *aside) wait() {
 
 func (a *aside) work(account string, l *line) {
 	for {
-		a.slots <- struct{}{} // those that wait get it in turn
+		a.slots <- struct{}{} // accounts that wait for a slot get it in turn
 		next, ok := a.next(account, l)
 		if ok {
 			next.handle()
@@ -99,7 +99,7 @@ func (a *aside) next(account string, l *line) (next waiting, ok bool) {
 	return next, true
 }
 
-// len counts the events that wait.
+// len returns the number of events that wait.
 func (a *aside) len() float64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -22,7 +22,7 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// Bus is the source of events, and takes messages that are none.
+// Bus is the source of events. It also takes messages that are not valid events.
 type Bus interface {
 	admission.Bus
 	Server() string
@@ -40,12 +40,12 @@ type Deliverer interface {
 // Emitter takes items for the record.
 type Emitter interface{ Emit(record.Item) }
 
-// Log has the database's knowledge of deliveries.
+// Log reads from the database what is recorded of deliveries.
 type Log interface {
 	Revs(ctx context.Context, account string, ids []domain.DeliveryID) (map[domain.DeliveryID]domain.Revision, error)
 }
 
-// Index knows the subscribers.
+// Index knows the webhooks that an event goes to.
 type Index interface {
 	Subscribers(event *domain.Event) []*index.Hook
 	// Costly reports whether Subscribers may take long for an event.
@@ -57,8 +57,8 @@ type Index interface {
 // Order keeps the order of accounts that use it.
 type Order interface {
 	Route(account string, place int64, sequence uint64, rest bool) order.Route
-	// Await calls again when Route may know more of the account. bytes is the size of the event. False: too many events
-	// wait already.
+	// Await calls again when Route may know more about the account. bytes is the size of the event. False: too many
+	// events wait already.
 	Await(account string, bytes int64, again func()) bool
 }
 
@@ -71,12 +71,12 @@ type Options struct {
 	Index     Index
 	Accounts  Accounts
 	Order     Order             // nil: no account uses order
-	Room      *admission.Budget // for what is in flight
+	Room      *admission.Budget // for events in flight
 	Logger    *slog.Logger
 	Metrics   prometheus.Registerer
 }
 
-// Fanout is the first stage of the dispatcher.
+// Fanout is the first stage of the dispatcher: it makes the deliveries of each event.
 type Fanout struct {
 	options   Options
 	stage     *pending.Stage
@@ -134,17 +134,17 @@ func (f *Fanout) Run(ctx context.Context) error {
 	return nil
 }
 
-// Attend keeps the events in flight from going to others, until ctx is done. It outlives Run.
+// Attend keeps the events in flight from going to other dispatchers, until ctx is done. It outlives Run.
 func (f *Fanout) Attend(ctx context.Context) error { return f.inFlight.Run(ctx) }
 
-// Moves counts the events that came in flight and those that left it.
+// Moves returns how many times an event came in flight or left it.
 func (f *Fanout) Moves() uint64 { return f.inFlight.Moves() }
 
 // Held reports whether an event is in flight.
 func (f *Fanout) Held() bool { return f.inFlight.Len() > 0 }
 
-// Suspect tells that events up to a sequence may have been handed out before though the
-// bus calls them new: it has been restarted. The log is asked about each of them.
+// Suspect says that events up to a sequence may have been handed out before although the bus calls
+// them new, because the bus has been restarted. Fan-out asks the log about each of them.
 func (f *Fanout) Suspect(sequence uint64) { f.suspect.Store(sequence) }
 
 func (f *Fanout) handle(ctx context.Context, m *bus.Message) {
@@ -184,7 +184,7 @@ func (f *Fanout) handle(ctx context.Context, m *bus.Message) {
 	}
 }
 
-// take takes an event that somebody published for an account that exists.
+// take takes an event that was published on NATS for an account that exists.
 func (f *Fanout) take(ctx context.Context, m *bus.Message, account string) {
 	event, err := pending.FromBus(m, account)
 	if err != nil {
@@ -195,8 +195,9 @@ func (f *Fanout) take(ctx context.Context, m *bus.Message, account string) {
 	f.route(ctx, f.stage.OfBus(m, event), 0)
 }
 
-// route sends an event to its subscribers as soon as the index is new enough. Only what
-// is rare waits, on a goroutine of its own, and what takes long waits behind its account's.
+// route sends an event to its subscribers as soon as the index is new enough. Rare cases wait, each
+// on a goroutine of its own. Events with filters that take long wait behind other events of their
+// account.
 func (f *Fanout) route(ctx context.Context, g *pending.Event, version int64) {
 	if g.Message.Repeated {
 		f.repeated.Inc()
@@ -221,8 +222,8 @@ func (f *Fanout) route(ctx context.Context, g *pending.Event, version int64) {
 	}()
 }
 
-// beside reports whether the filters for an event may take long. If so, the event is handled beside the
-// others.
+// beside reports whether the filters for an event may take long. If so, the event is handled apart from
+// the others.
 func (f *Fanout) beside(g *pending.Event, handle func()) bool {
 	if !f.options.Index.Costly(&g.Event) {
 		return false
@@ -233,7 +234,7 @@ func (f *Fanout) beside(g *pending.Event, handle func()) bool {
 	return true
 }
 
-// routeLater sends an event to its subscribers once the index or the log has answered.
+// routeLater sends an event to its subscribers once the index is new enough and the log has answered.
 func (f *Fanout) routeLater(ctx context.Context, g *pending.Event, version int64) {
 	if f.options.Index.Await(ctx, version) != nil || ctx.Err() != nil {
 		g.GiveBack()
@@ -246,8 +247,8 @@ func (f *Fanout) routeLater(ctx context.Context, g *pending.Event, version int64
 	f.dispatch(g, recorded)
 }
 
-// recorded asks which deliveries of an event have an outcome in the log: they are not
-// sent again. While the log can't be asked all of them are.
+// recorded asks the log which deliveries of an event have an outcome. These are not sent again.
+// While the log can't be asked, all deliveries are sent.
 func (f *Fanout) recorded(g *pending.Event) map[domain.DeliveryID]domain.Revision {
 	hooks := f.options.Index.Subscribers(&g.Event)
 	ids := make([]domain.DeliveryID, 0, len(hooks))
@@ -294,8 +295,8 @@ func (f *Fanout) dispatch(g *pending.Event, known map[domain.DeliveryID]domain.R
 	}
 }
 
-// ordered reports whether fan-out has nothing to do with an event now: either the owner of the account's order handles
-// the event, or nobody knows yet which of the two does, and the event waits until that is known.
+// ordered reports whether fan-out must not handle an event now. Either the owner of the account's order handles the
+// event, or it is not known yet which of the two does; then the event waits until that is known.
 func (f *Fanout) ordered(g *pending.Event, known map[domain.DeliveryID]domain.Revision) bool {
 	switch f.options.Order.Route(g.Event.Account, g.Place, g.Message.Sequence, g.REST) {
 	case order.Fanout:

@@ -10,12 +10,13 @@ import (
 
 const (
 	// maxLookups is how many questions to the log run at a time. After the bus was away, 20,000
-	// events may have to be looked up. Those that come meanwhile are looked up together.
+	// events may have to be looked up. Events that come while all questions run are looked up
+	// together.
 	maxLookups = 2
 	lookupTime = 2 * time.Second
 )
 
-// lookups asks the log about deliveries, those of several events of an account at once.
+// lookups asks the log about deliveries. One question covers several events of an account.
 type lookups struct {
 	log   Log
 	slots chan struct{}
@@ -35,7 +36,8 @@ func newLookups(log Log) *lookups {
 	return &lookups{log: log, slots: make(chan struct{}, maxLookups), next: make(map[string]*lookup)}
 }
 
-// revs returns what the log knows of deliveries, and perhaps of others of the account.
+// revs returns the revisions of deliveries in the log, and perhaps of other deliveries of the
+// account.
 func (l *lookups) revs(account string, ids []domain.DeliveryID) (map[domain.DeliveryID]domain.Revision, error) {
 	l.mu.Lock()
 	ask, joins := l.next[account]
@@ -53,7 +55,7 @@ func (l *lookups) revs(account string, ids []domain.DeliveryID) (map[domain.Deli
 	l.mu.Lock()
 	delete(l.next, account)
 	l.mu.Unlock()
-	// Not the caller's context: others wait for this, too.
+	// Not the caller's context: other callers wait for this question, too.
 	ctx, cancel := context.WithTimeout(context.Background(), lookupTime)
 	defer cancel()
 	ask.revs, ask.err = l.log.Revs(ctx, account, ask.ids)

@@ -11,7 +11,7 @@ import (
 // events are first dropped.
 const roomInterval = 2 * time.Second
 
-// While no event comes and none is done, only each restedLooks-th check asks the bus.
+// While no event comes or is finished, only each restedLooks-th check asks the bus.
 const restedLooks = 8
 
 type roomMetrics struct {
@@ -54,7 +54,7 @@ func (f *Fanout) makeRoom(ctx context.Context) {
 	}
 }
 
-// lookForRoom makes room once, and reports whether that failed. failing: the look before failed.
+// lookForRoom makes room once, and reports whether that failed. failing: the previous look failed.
 func (f *Fanout) lookForRoom(ctx context.Context, failing bool) (failed bool) {
 	asking, cancel := context.WithTimeout(ctx, 2*roomInterval)
 	room, err := f.options.Bus.MakeRoom(asking)

@@ -10,13 +10,14 @@ import (
 
 // Accounts knows which accounts exist.
 type Accounts interface {
-	Known(name string) bool                             // without asking
-	Ask(ctx context.Context, name string) (bool, error) // the database
+	Known(name string) bool                             // does not ask the database
+	Ask(ctx context.Context, name string) (bool, error) // asks the database
 }
 
 const (
-	// maxStrangers is how many messages may wait until the database was asked about their
-	// account. Others are returned to the bus for postponed, so that they hold nothing up.
+	// maxStrangers is how many messages of unknown accounts may wait until the database is asked
+	// about their account. More messages are returned to the bus for postponed, so that they don't
+	// hold up others.
 	maxStrangers = 1024
 	postponed    = 5 * time.Second
 	askTime      = 2 * time.Second
@@ -30,8 +31,8 @@ type stranger struct {
 	account string
 }
 
-// ask starts the question to the database whether an account exists. Messages of other accounts
-// don't wait for it.
+// ask queues a message until the database is asked whether its account exists. Messages of other
+// accounts don't wait for that.
 func (f *Fanout) ask(m *bus.Message, account string) {
 	select {
 	case f.strangers <- stranger{m, account}:
@@ -45,9 +46,9 @@ func (f *Fanout) postpone(m *bus.Message) {
 	m.ReleaseAfter(postponed)
 }
 
-// askOn asks until ctx is done, at once about all that waits, each account one time. The question comes after the
-// messages, so an account that was made before they were published is found. While the database can't be asked, no
-// message is rejected.
+// askOn asks the database until ctx is done: about all accounts with waiting messages at once, one time for each.
+// The question comes after the messages, so an account that was made before they were published is found. While
+// the database can't be asked, no message is rejected.
 func (f *Fanout) askOn(ctx context.Context) {
 	for {
 		var waiting []stranger

@@ -17,32 +17,33 @@ import (
 )
 
 const (
-	// serialFirst deliveries go out one at a time after an outage.
+	// serialFirst is how many deliveries go out one at a time after an outage.
 	serialFirst = 100
-	// fetchMost is how many deliveries are fetched and put in order at once, fetchFew the
-	// same where the webhook's rate lets only few go out.
+	// fetchMost is how many deliveries are fetched and put in order at once. fetchFew is used
+	// instead if the webhook's rate lets only few go out.
 	fetchMost = 500
 	fetchFew  = 32
 	holdWait  = 500 * time.Millisecond
-	// sliceTime is how long a hold queue is drained while others wait for a permit or for memory.
+	// sliceTime is how long a hold queue is drained while other hold queues wait for a permit or for memory.
 	sliceTime = time.Second
-	// longestPause is for how long a hold queue rests at most because of its webhook's rate.
+	// longestPause is the longest pause of a hold queue because of its webhook's rate.
 	longestPause = 10 * time.Minute
 	// drainShare: one hold queue takes at most this part of the drains' memory. Without it, a
 	// slow webhook with large deliveries would soon hold all of the memory.
 	drainShare = 16
-	// remembered is of how many deliveries a drain knows that it has sent them.
+	// remembered is how many sent deliveries a drain remembers.
 	remembered = 100_000
 )
 
-// progress is how far the draining of a hold queue is. It outlives the slices in which that is
-// done, until the hold queue is empty or the webhook takes no more.
+// progress is how far the draining of a hold queue is. It outlives the slices of the draining,
+// until the hold queue is empty or the webhook takes no more.
 type progress struct {
 	ramp ramp
-	// sent has the revisions of what was sent last and is stored: a hold queue may hold it twice.
+	// sent has the revisions of the deliveries that were sent and stored last, because a hold queue may hold a
+	// delivery twice.
 	sent map[domain.DeliveryID]domain.Revision
-	// limited: the webhook's rate lets less than one out in laneWait. What is new goes
-	// behind what waits then, which would get no turn otherwise.
+	// limited: the webhook's rate lets out less than one delivery in holdWait. New deliveries then
+	// go behind those that wait, which would get no turn otherwise.
 	limited bool
 }
 
@@ -54,9 +55,9 @@ func (p *progress) fetches() int {
 	return fetchMost
 }
 
-// drain sends what the hold queue holds for a slice of time, or until the hold queue is empty or the
-// webhook takes no more. Its permit goes to another hold queue at the end of the slice, and while
-// the webhook's rate lets nothing out.
+// drain sends deliveries of the hold queue for a slice of time, or until the hold queue is empty or
+// the webhook takes no more. At the end of the slice, and while the webhook's rate lets nothing out,
+// its permit goes to another hold queue.
 func (w *worker) drain(ctx context.Context, hook *index.Hook) (state, error) {
 	if pause := w.rests(hook); pause > 0 {
 		return state{pause: pause}, nil
@@ -109,7 +110,8 @@ func (w *worker) drain(ctx context.Context, hook *index.Hook) (state, error) {
 	return state{}, err
 }
 
-// share is the part of the memory that one hold queue may have in flight: a few of the largest deliveries at least.
+// share returns the part of the memory that one hold queue may have in flight: room for at least four of the
+// largest deliveries.
 func (m *Manager) share() *admission.Budget {
 	room := m.options.DrainRoom
 	return room.Part(max(room.Limit()/drainShare, 4*admission.LargestTask))
@@ -120,8 +122,7 @@ func (m *Manager) wanted() bool {
 	return m.waits.Load() > 0 || m.options.DrainRoom.State().Waiting > 0
 }
 
-// rests returns for how long the webhook's rate lets nothing out; 0: it lets something out
-// soon.
+// rests returns how long the webhook's rate lets nothing out; 0: the rate lets a delivery out soon.
 func (w *worker) rests(hook *index.Hook) time.Duration {
 	pause := w.m.options.Deliverer.Wait(hook)
 	if w.progress == nil || pause <= holdWait {
@@ -130,7 +131,7 @@ func (w *worker) rests(hook *index.Hook) time.Duration {
 	return min(pause, longestPause)
 }
 
-// stopDraining forgets how far the draining was: the next one begins anew.
+// stopDraining forgets the progress: the next draining starts from the beginning.
 func (w *worker) stopDraining(hook *index.Hook) {
 	if w.progress != nil {
 		w.progress = nil
@@ -155,19 +156,19 @@ type drain struct {
 	progress *progress
 	permit   *permit
 	fetches  int       // how many deliveries are fetched at once
-	until    time.Time // when the slice is over, if others wait; zero: nothing came yet
+	until    time.Time // when the slice is over, if others wait; zero: no delivery came yet
 	inFlight *admission.Messages
 	end      ending
 	underWay int
 	waiting  []*bus.Message
 	tasks    map[*bus.Message]*domain.Task
-	seen     map[domain.DeliveryID]domain.Revision // revisions of what came in this slice
+	seen     map[domain.DeliveryID]domain.Revision // revisions of the deliveries that came in this slice
 
-	ended signal.Signal // something came to its end since the last look
+	ended signal.Signal // a delivery ended since the last look
 	mu    sync.Mutex
-	// stored and abandoned count what came to its end since the last look.
+	// stored and abandoned count the deliveries that ended since the last look.
 	stored, abandoned int
-	// last is stored and not acknowledged yet; what was stored before it is. See confirm.
+	// last is stored and not acknowledged yet; all that were stored before last are acknowledged. See confirm.
 	last *bus.Message
 }
 
@@ -178,7 +179,7 @@ func (d *drain) run(ctx context.Context, queue *opened) error {
 	go func() { ended <- d.fetch(fetching, queue, fetched) }()
 	d.work(ctx, fetched, stop)
 	stop()
-	for batch := range fetched { // the last one, that nobody takes any more
+	for batch := range fetched { // the last batch, which work did not take
 		d.release(batch)
 	}
 	if fetchErr := <-ended; ctx.Err() == nil && d.end == refused {
@@ -187,8 +188,8 @@ func (d *drain) run(ctx context.Context, queue *opened) error {
 	return nil
 }
 
-// work sends what is fetched, until there is a reason to stop and all that was sent has
-// come to its end.
+// work sends the fetched deliveries, until there is a reason to stop and all that were sent have
+// ended.
 func (d *drain) work(ctx context.Context, fetched <-chan []*bus.Message, stopFetching func()) {
 	quiet := time.NewTimer(holdWait)
 	defer quiet.Stop()
@@ -237,14 +238,14 @@ func (d *drain) stop(why ending) {
 	}
 }
 
-// withdraw gives the deliveries back that were not sent yet.
+// withdraw gives back the deliveries that were not sent yet.
 func (d *drain) withdraw() {
 	d.release(d.waiting)
 	d.waiting = nil
 	d.w.m.options.Deliverer.Recall(d.hook)
 }
 
-// finish removes the deliveries that ended from those under way; false: some were abandoned.
+// finish subtracts the deliveries that ended from those under way; false: some were abandoned.
 func (d *drain) finish() bool {
 	d.mu.Lock()
 	stored, abandoned := d.stored, d.abandoned
@@ -258,9 +259,10 @@ func (d *drain) finish() bool {
 	return abandoned == 0
 }
 
-// confirm acknowledges the last of what was stored and waits for the server's word, which
-// is that of all before it, too: they were acknowledged on the same connection. The hold queue's
-// consumer may be closed then; an acknowledgement on its way would be lost with it.
+// confirm acknowledges the last stored delivery and waits for the server's answer. That answer
+// covers all deliveries before it, because they were acknowledged on the same connection. After
+// confirm the hold queue's consumer may be closed; an acknowledgement on its way would be lost with
+// the consumer.
 func (d *drain) confirm(ctx context.Context) {
 	d.mu.Lock()
 	last := d.last
@@ -277,7 +279,7 @@ func (d *drain) confirm(ctx context.Context) {
 	d.inFlight.Done(last)
 }
 
-// sendMore sends deliveries until as many are under way as may be.
+// sendMore sends deliveries until as many are under way as allowed.
 func (d *drain) sendMore(ctx context.Context) {
 	if d.end != going {
 		return
@@ -304,7 +306,7 @@ func (d *drain) sendMore(ctx context.Context) {
 	d.w.m.options.Deliverer.SetSerial(d.hook, ramp.serial() || d.progress.limited)
 }
 
-// open reports whether the webhook still takes what the hold queue brings.
+// open reports whether the webhook still takes deliveries from the hold queue.
 func (d *drain) open(ctx context.Context) bool {
 	if ctx.Err() != nil || d.hook.Config().Deleted || d.hook.Config().Delivery == domain.DeliveryPull || d.hook.Inactive() {
 		return false
@@ -313,7 +315,7 @@ func (d *drain) open(ctx context.Context) bool {
 	return !open
 }
 
-// fetch brings batches until ctx is done; an empty one tells that nothing came for laneWait.
+// fetch fetches batches until ctx is done; an empty batch says that nothing came for holdWait.
 func (d *drain) fetch(ctx context.Context, queue *opened, fetched chan<- []*bus.Message) error {
 	defer close(fetched)
 	for ctx.Err() == nil {
@@ -336,7 +338,7 @@ func (d *drain) fetch(ctx context.Context, queue *opened, fetched chan<- []*bus.
 	return nil
 }
 
-// take puts a batch into order of publication and leaves out what is stale.
+// take puts a batch into the order of publication and leaves out stale deliveries.
 func (d *drain) take(ctx context.Context, batch []*bus.Message) {
 	if len(batch) == 0 {
 		return
@@ -351,7 +353,7 @@ func (d *drain) take(ctx context.Context, batch []*bus.Message) {
 			d.w.m.options.Logger.Error("a held delivery can't be read and is set aside", "sequence", m.Sequence, "error", err)
 			d.w.m.options.Bus.SetAside(m.Entry(), err, func(err error) {
 				d.inFlight.Done(m)
-				if err == nil { // else it stays in the hold queue
+				if err == nil { // on an error the message stays in the hold queue
 					m.Ack()
 				}
 			})
@@ -431,9 +433,9 @@ type fromHold struct {
 	rev      domain.Revision
 }
 
-// Stored implements deliver.Origin. It acknowledges what was stored before this message,
-// which stays to be confirmed: to wait for the server's word on each took a goroutine and a
-// request of the bus for each delivery.
+// Stored implements deliver.Origin. It acknowledges the message that was stored before this one;
+// confirm acknowledges the last. Waiting for the server's answer to each acknowledgement would cost
+// a goroutine and a request to the bus for each delivery.
 func (o *fromHold) Stored() {
 	d := o.d
 	d.mu.Lock()
@@ -442,7 +444,7 @@ func (o *fromHold) Stored() {
 	d.stored++
 	note(d.progress.sent, o.delivery, o.rev)
 	if before != nil {
-		before.Ack() // under the lock, as the last one's word is to be the last
+		before.Ack() // under the lock, because the answer to the last acknowledgement must come last
 	}
 	d.mu.Unlock()
 	if before != nil {
@@ -462,7 +464,7 @@ func (o *fromHold) Abandoned() {
 	d.ended.Give()
 }
 
-// ramp is how many deliveries of a draining hold queue may be under way.
+// ramp limits how many deliveries of a draining hold queue may be under way.
 type ramp struct {
 	sent   int
 	size   int
@@ -477,12 +479,13 @@ func newRamp(gentle bool) ramp {
 // serial reports whether deliveries go one at a time.
 func (r *ramp) serial() bool { return r.gentle && r.sent < serialFirst }
 
-// ahead is how many deliveries a hold queue at full rate has in flight beyond the webhook's cap,
-// which the deliverer keeps: they wait for a slot, or for their outcome to be stored.
+// ahead is how many deliveries a hold queue at full rate has under way beyond the webhook's cap.
+// The deliverer keeps to that cap; these deliveries wait for a slot, or for their outcome to be
+// stored.
 const ahead = 256
 
-// window returns the number that may be under way. It grows with what was sent until it
-// reaches the webhook's cap.
+// window returns how many deliveries may be under way. The number grows with the deliveries that
+// were sent, until it reaches the webhook's cap.
 func (r *ramp) window() int {
 	switch {
 	case r.serial():
@@ -493,7 +496,8 @@ func (r *ramp) window() int {
 	return max(1, r.limit) + ahead
 }
 
-// done counts a delivery that was sent, and doubles the window after each eight of them.
+// done counts a delivery that was sent. From serialFirst deliveries on, it doubles the window whenever their number
+// is a multiple of 8 windows.
 func (r *ramp) done() {
 	r.sent++
 	if r.sent >= serialFirst && r.sent%(8*r.size) == 0 {

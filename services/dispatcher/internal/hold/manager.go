@@ -1,7 +1,7 @@
 // Package hold works on the hold queues: deliveries of a webhook that are held because it is inactive, its
-// circuit is open, or more came than it takes. One dispatcher owns a hold queue. While the
-// circuit is open, it sends probes. When the webhook takes deliveries again, it drains
-// the hold queue in the order of publication, first one at a time and then at a rising rate.
+// circuit is open, or more came than it takes. One dispatcher owns a hold queue. While the circuit is
+// open, that dispatcher sends probes. When the webhook takes deliveries again, it drains the hold queue in
+// the order of publication, first one delivery at a time and then at a rising rate.
 package hold
 
 import (
@@ -28,7 +28,7 @@ type Bus interface {
 	Announce(subject string, body []byte)
 }
 
-// Deliverer sends what a hold queue brings.
+// Deliverer sends the deliveries of hold queues.
 type Deliverer interface {
 	Offer(hook *index.Hook, job *deliver.Job)
 	End(job *deliver.Job, how domain.Change)
@@ -39,7 +39,7 @@ type Deliverer interface {
 	Cap(hook *index.Hook) int
 	// Wait returns how long until the webhook's rate lets the next attempt begin.
 	Wait(hook *index.Hook) time.Duration
-	// Recall abandons the jobs that a hold queue brought and that have not begun.
+	// Recall abandons the jobs from a hold queue that have not begun.
 	Recall(hook *index.Hook)
 }
 
@@ -49,7 +49,7 @@ type Index interface {
 	Loaded() bool
 }
 
-// Log tells what the database knows of deliveries.
+// Log reads from the database what is recorded of deliveries.
 type Log interface {
 	Revs(ctx context.Context, account string, ids []domain.DeliveryID) (map[domain.DeliveryID]domain.Revision, error)
 }
@@ -61,7 +61,7 @@ type Options struct {
 	Index     Index
 	Log       Log
 	DrainRoom *admission.Budget // for what drains have in flight
-	ProbeRoom *admission.Budget // for what else is read of hold queues
+	ProbeRoom *admission.Budget // for deliveries that are read from hold queues otherwise
 	Logger    *slog.Logger
 	Metrics   prometheus.Registerer
 	Schedule  []time.Duration
@@ -69,15 +69,16 @@ type Options struct {
 }
 
 const (
-	// listEvery is how often the hold queues are listed, to find those whose announcement was lost.
+	// listEvery is how often the hold queues are listed, to find those that were filled without an announcement that
+	// arrived.
 	listEvery = 10 * time.Second
-	// announceEvery bounds the announcements of one hold queue to its owner.
+	// announceEvery is the shortest time between two announcements of one hold queue to its owner.
 	announceEvery = 500 * time.Millisecond
-	// maxDrains bounds the hold queues that are drained at once: each takes a consumer, of
-	// which a stream has at most 1000.
+	// maxDrains bounds the hold queues that are drained at once: each needs a consumer, and a
+	// stream has at most 1000.
 	maxDrains = 64
-	// maxLingering bounds the consumers of hold queues that have given their permit to others and
-	// wait for the end of what they have sent, beside those.
+	// maxLingering bounds, in addition to those, the hold queues that have given their permit to
+	// others and keep their consumer until the deliveries that they have sent have ended.
 	maxLingering = 448
 )
 
@@ -85,10 +86,10 @@ const (
 type Manager struct {
 	options Options
 	reader  reader
-	drains  chan struct{} // the permits of those that drain, in turn
-	waits   atomic.Int64  // that wait for a permit
-	linger  chan struct{} // those that wait for the end of what they sent
-	ending  chan struct{} // bounds the hold queues whose deliveries end at a time
+	drains  chan struct{} // the permits of hold queues that are drained
+	waits   atomic.Int64  // how many hold queues wait for a permit
+	linger  chan struct{} // the hold queues that linger; see maxLingering
+	ending  chan struct{} // bounds the hold queues that end deliveries at a time; see maxEnding
 	drained prometheus.Counter
 	probes  prometheus.Counter
 
@@ -122,8 +123,8 @@ func New(options Options) *Manager {
 	return m
 }
 
-// Drains returns how many hold queues are drained, how many that may be at once, and how many
-// wait for it.
+// Drains returns how many hold queues are drained, how many may be drained at once, and how many
+// wait for a permit.
 func (m *Manager) Drains() (drained, most, waiting int64) {
 	return int64(len(m.drains)), maxDrains, m.waits.Load()
 }
@@ -141,7 +142,7 @@ func (m *Manager) Own(shard int, owned bool) {
 	m.list.Give()
 }
 
-// Filled tells that a delivery was put into a hold queue here, and why.
+// Filled is called when a delivery was put into a hold queue here, with the reason.
 func (m *Manager) Filled(id domain.WebhookID, reason string) {
 	m.mu.Lock()
 	if m.owned[id.Shard()] {
@@ -160,7 +161,7 @@ func (m *Manager) Filled(id domain.WebhookID, reason string) {
 	}
 }
 
-// Heard tells that another dispatcher filled a hold queue.
+// Heard is called when another dispatcher has filled a hold queue.
 func (m *Manager) Heard(id domain.WebhookID, reason string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -169,7 +170,7 @@ func (m *Manager) Heard(id domain.WebhookID, reason string) {
 	}
 }
 
-// Changed tells that a webhook or its circuit changed.
+// Changed is called when a webhook or its circuit has changed.
 func (m *Manager) Changed(id domain.WebhookID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -178,7 +179,7 @@ func (m *Manager) Changed(id domain.WebhookID) {
 	}
 }
 
-// wake has a hold queue looked at; m.mu is held.
+// wake makes the worker of a hold queue look at it; m.mu is held.
 func (m *Manager) wake(id domain.WebhookID, gently bool) {
 	if m.begin == nil {
 		return
@@ -195,8 +196,9 @@ func (m *Manager) wake(id domain.WebhookID, gently bool) {
 	w.woken.Give()
 }
 
-// leave ends a worker whose hold queue is empty, unless the worker was woken meanwhile. must: the worker was told to
-// stop. If its shard has come back since, the hold queues are listed at once, and this one gets another worker.
+// leave removes a worker whose hold queue is empty, unless the worker was woken again. must: the worker was told to
+// stop. If this dispatcher owns the shard again by then, the hold queues are listed at once, and this one gets
+// another worker.
 func (m *Manager) leave(w *worker, must bool) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -217,7 +219,7 @@ type permit struct {
 	held chan struct{}
 }
 
-// permit waits for a permit to drain. The error is that of ctx.
+// permit waits for a permit to drain. The error is ctx's.
 func (m *Manager) permit(ctx context.Context) (*permit, error) {
 	select {
 	case m.drains <- struct{}{}:
@@ -234,8 +236,8 @@ func (m *Manager) permit(ctx context.Context) (*permit, error) {
 	}
 }
 
-// linger gives the permit to another hold queue, as this one sends nothing more. While very many hold queues wait for
-// the end of their deliveries, the permit is kept until then.
+// linger passes the permit on to another hold queue, because this one sends nothing more. While too many hold queues
+// linger, the permit is kept until the deliveries of this one have ended.
 func (p *permit) linger() {
 	if p.held != p.m.drains {
 		return
@@ -286,7 +288,7 @@ func (m *Manager) listQueues(ctx context.Context) {
 		return
 	}
 	held, err := m.reader.stream().State(ctx)
-	if err != nil || held.Messages == 0 { // as a rule: one request instead of one for each shard
+	if err != nil || held.Messages == 0 { // usually nothing is held: one request instead of one for each shard
 		return
 	}
 	for shard := range domain.Shards {

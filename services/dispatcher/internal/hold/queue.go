@@ -21,7 +21,8 @@ type Streams interface {
 const (
 	// readBytes bounds the bytes of a hold queue that are read at once.
 	readBytes = 1 << 20
-	// unused ends consumers that nobody closed: a worker that drains asks more often than this.
+	// unused is the time after which the bus deletes a consumer that was not closed. A worker that
+	// drains asks more often.
 	unused = time.Minute
 )
 
@@ -33,8 +34,8 @@ type reader struct {
 
 func (r reader) stream() *bus.Stream { return r.streams.Stream(bus.StreamHold) }
 
-// queues returns the webhooks of a shard whose hold queues hold something, with how many deliveries
-// each.
+// queues returns the webhooks of a shard that have deliveries in their hold queue, with the number
+// of deliveries of each.
 func (r reader) queues(ctx context.Context, shard int) (map[domain.WebhookID]uint64, error) {
 	subjects, err := r.stream().Subjects(ctx, bus.HoldSubjects(shard))
 	if err != nil {
@@ -55,9 +56,10 @@ type delivery struct {
 	sequence uint64
 }
 
-// read returns up to most deliveries of a webhook's hold queue in its order, from the sequence given
-// on, fewer when their bodies come to over 1 MiB. The first for which more says false is the
-// last; nil: as many as there are. One that can't be read is set aside. Each costs a request.
+// read returns up to most deliveries of a webhook's hold queue, in its order, from a sequence on. It
+// returns fewer when their bodies take more than 1 MiB. It stops after the first delivery for which
+// more returns false; a nil more never stops it. A delivery that can't be read is set aside. Each
+// delivery costs a request.
 func (r reader) read(ctx context.Context, id domain.WebhookID, from uint64, most int, more func(*domain.Task) bool) ([]delivery, error) {
 	stream := r.stream()
 	var list []delivery
@@ -102,7 +104,7 @@ func (r reader) setAside(ctx context.Context, entry *bus.Entry, cause error) err
 	return r.remove(ctx, entry.Sequence)
 }
 
-// remove removes deliveries from their hold queues. A delivery that is gone already is no error.
+// remove removes deliveries from their hold queues. It is no error if a delivery is gone already.
 func (r reader) remove(ctx context.Context, sequences ...uint64) error {
 	stream := r.stream()
 	failed := make([]error, len(sequences))
@@ -114,14 +116,15 @@ func (r reader) remove(ctx context.Context, sequences ...uint64) error {
 	return errors.Join(failed...)
 }
 
-// opened is a hold queue while it is drained, through a consumer of its own.
+// opened is a hold queue that is being drained, through a consumer of its own.
 type opened struct {
 	stream   *bus.Stream
 	name     string
 	consumer *bus.Consumer
 }
 
-// open starts to drain a hold queue. At most unacknowledged deliveries are handed out at once.
+// open starts to drain a hold queue. unacknowledged is how many deliveries are handed out at once at
+// most.
 func (r reader) open(ctx context.Context, id domain.WebhookID, unacknowledged int) (*opened, error) {
 	o := &opened{stream: r.stream(), name: bus.HoldConsumer(id)}
 	var err error
@@ -132,15 +135,16 @@ func (r reader) open(ctx context.Context, id domain.WebhookID, unacknowledged in
 	return o, nil
 }
 
-// fetch takes up to n deliveries, as many as there is room for, waiting for room and then at
-// most wait for the first. What it returns beside an error is in flight, too.
+// fetch takes up to n deliveries, as many as there is room for. It waits for room, and then at most
+// wait for the first delivery. If it returns an error, the deliveries that it returns besides are
+// in flight, too.
 func (o *opened) fetch(ctx context.Context, inFlight *admission.Messages, n int, wait time.Duration) (list []*bus.Message, err error) {
 	room, err := inFlight.ReserveTasks(ctx)
 	if err != nil {
 		return nil, err // told to stop
 	}
 	defer inFlight.Give(room)
-	// What the server sends until the wait is over is in flight, and is not to come again.
+	// A message that the server sends until the wait is over is in flight, and must not come again.
 	err = o.consumer.Fetch(context.WithoutCancel(ctx), n, bus.FetchOptions{Wait: wait, Bytes: room}, func(m *bus.Message) {
 		inFlight.Add(m)
 		list = append(list, m)
@@ -151,7 +155,7 @@ func (o *opened) fetch(ctx context.Context, inFlight *admission.Messages, n int,
 	return list, err
 }
 
-// close ends the draining; what was not acknowledged stays in the hold queue.
+// close ends the draining. Deliveries that were not acknowledged stay in the hold queue.
 func (o *opened) close(ctx context.Context) error {
 	o.consumer.Close()
 	return o.stream.DeleteConsumer(ctx, o.name)

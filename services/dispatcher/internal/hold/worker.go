@@ -14,19 +14,19 @@ import (
 )
 
 const (
-	// lookAgain is how often a hold queue that can't be drained is looked at for deliveries
-	// that are past the retention.
+	// lookAgain is how often a hold queue that can't be drained is checked for deliveries that are
+	// past the retention.
 	lookAgain = 10 * time.Minute
 	// idleFor is how long a worker stays with an empty hold queue.
 	idleFor = 2 * time.Second
-	// endTogether deliveries at most are ended at once: one look into the log for all.
+	// endTogether is how many deliveries are ended at once at most: one look into the log for all of them.
 	endTogether = 64
-	// endAfter is the least time until more of a hold queue is ended, so that there is more than
-	// one to end together. A delivery's end is late by twice as much at most.
+	// endAfter is the least time between two ends of deliveries in a hold queue, so that there are
+	// several to end together. So a delivery ends late by at most twice that time.
 	endAfter = 2 * time.Second
-	// maxEnding hold queues at most end deliveries at a time. What fills many hold queues at once becomes
-	// due in all of them at once, and takes a dozen requests in each: 100 hold queues took both
-	// cores for 100 ms, for which events waited to be accepted.
+	// maxEnding is how many hold queues end deliveries at a time. When many hold queues were filled at
+	// once, their deliveries also become due at once, and each takes a dozen requests: 100 hold queues
+	// took both cores for 100 ms, and events waited that long to be accepted.
 	maxEnding = 2
 )
 
@@ -36,20 +36,20 @@ type worker struct {
 	id    domain.WebhookID
 	stop  context.CancelFunc
 	woken signal.Signal
-	// gentle: the receiver was down or the webhook inactive, so the drain begins with
-	// one at a time. A hold queue that only holds what was too much for a moment does not.
+	// gentle: the receiver was down or the webhook inactive, so the drain begins with one delivery
+	// at a time. A hold queue that only holds an overflow is not drained gently.
 	gentle atomic.Bool
-	// head is the hold queue's first delivery when it was last looked at, without its body; nil:
-	// not known. It tells when there is something to do, no more: before anything is done
-	// about it the hold queue is read again, for the bus may have been lost since.
+	// head is the hold queue's first delivery when it was last read, without its body; nil: not
+	// known. It only tells when there is something to do. Before a worker acts on it, it reads the
+	// hold queue again, because the bus may have been lost since.
 	head *domain.Task
 	// progress of the draining; nil: it has not begun.
 	progress *progress
 }
 
-// state is the finding of a worker: for how long there is nothing to do.
+// state is what a worker has found: whether the hold queue is empty, and how long there is nothing to do.
 type state struct {
-	empty bool // the hold queue is
+	empty bool // the hold queue holds nothing
 	pause time.Duration
 }
 
@@ -98,7 +98,7 @@ func (w *worker) run(ctx context.Context) {
 	w.m.leave(w, true)
 }
 
-// wait pauses, until something changes; true: something did.
+// wait pauses until the time is over or something changes; true: something changed.
 func (w *worker) wait(ctx context.Context, pause time.Duration) bool {
 	if pause <= 0 {
 		return true
@@ -114,7 +114,7 @@ func (w *worker) wait(ctx context.Context, pause time.Duration) bool {
 	return false
 }
 
-// find returns the hold queue's webhook; nil: the database has none of its id, or ctx is done.
+// find returns the hold queue's webhook; nil: the database has no webhook with this id, or ctx is done.
 func (w *worker) find(ctx context.Context) *index.Hook {
 	found := make(chan *index.Hook, 1)
 	w.m.options.Index.Find(w.id, func(hook *index.Hook, err error) {
@@ -130,8 +130,8 @@ func (w *worker) find(ctx context.Context) *index.Hook {
 	}
 }
 
-// park looks after the hold queue of an inactive webhook: nothing is sent, but what is past
-// the retention ends.
+// park works on the hold queue of an inactive webhook: it sends nothing, but ends the deliveries
+// that are past the retention.
 func (w *worker) park(ctx context.Context, hook *index.Hook) (state, error) {
 	w.gentle.Store(true)
 	head, err := w.endExpired(ctx, hook, false)
@@ -141,8 +141,8 @@ func (w *worker) park(ctx context.Context, hook *index.Hook) (state, error) {
 	return state{pause: lookAgain}, nil
 }
 
-// probe looks after the hold queue of a webhook with an open circuit: what is exhausted
-// meanwhile ends, and when a probe is due the head of the hold queue is it.
+// probe works on the hold queue of a webhook with an open circuit: it ends exhausted deliveries,
+// and when a probe is due it sends the head of the hold queue.
 func (w *worker) probe(ctx context.Context, hook *index.Hook) (state, error) {
 	w.gentle.Store(true)
 	head, err := w.endExpired(ctx, hook, true)
@@ -163,7 +163,7 @@ func (w *worker) probe(ctx context.Context, hook *index.Hook) (state, error) {
 	return state{pause: max(pause, 10*time.Millisecond)}, nil
 }
 
-// sendProbe sends the head of the hold queue, unless its delivery has gone on meanwhile.
+// sendProbe sends the head of the hold queue as a probe, unless the log has a later state of that delivery.
 func (w *worker) sendProbe(ctx context.Context, hook *index.Hook) (state, error) {
 	w.head = nil
 	head, give, err := w.read(ctx)
@@ -178,13 +178,13 @@ func (w *worker) sendProbe(ctx context.Context, hook *index.Hook) (state, error)
 		return state{}, w.m.reader.remove(ctx, head.sequence)
 	}
 	if !w.m.options.Deliverer.TryProbe(hook) {
-		return state{pause: time.Second}, nil // another probe is under way
+		return state{pause: time.Second}, nil // another probe is in flight
 	}
 	w.m.probes.Inc()
 	return state{}, w.send(ctx, hook, head)
 }
 
-// look returns the head of the hold queue, read when it is not known; nil: the hold queue is empty.
+// look returns the head of the hold queue, and reads it if it is not known; nil: the hold queue is empty.
 func (w *worker) look(ctx context.Context) (*domain.Task, error) {
 	if w.head != nil {
 		return w.head, nil
@@ -198,8 +198,8 @@ func (w *worker) look(ctx context.Context) (*domain.Task, error) {
 	return w.head, nil
 }
 
-// read reads the head of the hold queue; nil: the hold queue is empty. Thousands of hold queues may be read at
-// once: what is read takes room until give is called.
+// read reads the head of the hold queue; nil: the hold queue is empty. Because thousands of hold queues may be
+// read at once, the head takes room until give is called.
 func (w *worker) read(ctx context.Context) (head *delivery, give func(), err error) {
 	room := w.m.options.ProbeRoom
 	taken, err := room.Reserve(ctx, admission.LargestTask, admission.LargestTask)
@@ -224,7 +224,7 @@ func (w *worker) know(task *domain.Task) {
 	w.head = &head
 }
 
-// send has the head of the hold queue attempted as a probe, and waits for its end.
+// send sends the head of the hold queue as a probe, and waits until the attempt has ended.
 func (w *worker) send(ctx context.Context, hook *index.Hook, head *delivery) error {
 	ended := make(chan bool, 1)
 	w.m.options.Deliverer.Offer(hook, &deliver.Job{
@@ -246,8 +246,8 @@ func (w *worker) send(ctx context.Context, hook *index.Hook, head *delivery) err
 	return w.m.reader.remove(context.WithoutCancel(ctx), head.sequence)
 }
 
-// endExpired ends the deliveries at the head of the hold queue that are past the retention, or
-// (when the schedules run on) exhausted. It returns the first one that is not.
+// endExpired ends the deliveries at the head of the hold queue that are past the retention or, if
+// running, exhausted. It returns the first delivery that is neither.
 func (w *worker) endExpired(ctx context.Context, hook *index.Hook, running bool) (*domain.Task, error) {
 	expired := func(task *domain.Task) (domain.Change, bool) { return w.expired(hook, task, running) }
 	for ctx.Err() == nil {
@@ -275,8 +275,8 @@ func (w *worker) expired(hook *index.Hook, task *domain.Task, running bool) (how
 	return domain.ChangeExhausted, running && ok && now.After(at)
 }
 
-// resume returns task with its schedule's clock moved on by the time for which the
-// webhook was inactive while the task was in the hold queue: the clock stood still then.
+// resume returns task with its schedule's clock set forward by the time for which the webhook was
+// inactive while the task was in the hold queue: the clock stood still in that time.
 func (w *worker) resume(hook *index.Hook, task *domain.Task) *domain.Task {
 	config := hook.Config()
 	since, until := config.InactiveSince(hook.Health()), config.ActivatedAt
@@ -296,9 +296,9 @@ func (w *worker) resume(hook *index.Hook, task *domain.Task) *domain.Task {
 	return &moved
 }
 
-// fresh returns the tasks that are the latest state of their deliveries: the others went on
-// from another copy, or a later run of them was asked for. While the log can't be asked,
-// all are.
+// fresh returns the deliveries for which a task is the latest state. The others went on from
+// another copy, or a later run of them was asked for. While the log can't be asked, fresh returns
+// all.
 func (w *worker) fresh(ctx context.Context, tasks []*domain.Task) map[domain.DeliveryID]bool {
 	keep := make(map[domain.DeliveryID]bool, len(tasks))
 	if len(tasks) == 0 {
@@ -310,7 +310,7 @@ func (w *worker) fresh(ctx context.Context, tasks []*domain.Task) map[domain.Del
 	for i, task := range tasks {
 		ids[i] = task.Delivery
 	}
-	revs, err := w.m.options.Log.Revs(ctx, tasks[0].Account, ids) // a webhook's are all of one account
+	revs, err := w.m.options.Log.Revs(ctx, tasks[0].Account, ids) // all tasks of a webhook are of one account
 	for _, task := range tasks {
 		if err != nil || !task.Rev.WentOn(revs[task.Delivery]) {
 			keep[task.Delivery] = true
@@ -330,8 +330,8 @@ func (w *worker) endAll(ctx context.Context, how domain.Change) (state, error) {
 	return state{}, ctx.Err()
 }
 
-// end ends the deliveries at the head of the hold queue for which ends says how, a number of them
-// together. It returns how many left the hold queue.
+// end ends the deliveries at the head of the hold queue for which ends says how, several at a time.
+// It returns how many left the hold queue.
 func (w *worker) end(ctx context.Context, ends func(*domain.Task) (domain.Change, bool)) (int, error) {
 	select {
 	case w.m.ending <- struct{}{}:
@@ -340,8 +340,8 @@ func (w *worker) end(ctx context.Context, ends func(*domain.Task) (domain.Change
 		return 0, ctx.Err()
 	}
 	w.head = nil
-	// Only the first delivery that stays is read: most of a hold queue that is looked at every two seconds stays, and
-	// each read costs a request.
+	// Only the first delivery that stays is read: most deliveries of a hold queue that is checked every two
+	// seconds stay, and each read costs a request.
 	has := func(task *domain.Task) bool {
 		_, ended := ends(task)
 		return ended
@@ -393,7 +393,7 @@ func (w *worker) end(ctx context.Context, ends func(*domain.Task) (domain.Change
 	return len(tasks), nil
 }
 
-// single tells once whether the outcome of a job was stored.
+// single sends once whether the outcome of a job was stored.
 type single struct {
 	deliver.Settled
 
