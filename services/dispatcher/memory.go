@@ -5,26 +5,28 @@ import (
 )
 
 const (
-	// defaultMemory is what deliveries in flight may take unless the options say otherwise.
+	// defaultMemory is how many bytes deliveries in flight may take unless the options say
+	// otherwise.
 	defaultMemory = 256 << 20
-	// LeastMemory is the least that they can do with: the largest message fits everywhere.
+	// LeastMemory is the least memory that deliveries in flight need, so that the largest message
+	// fits everywhere.
 	LeastMemory = 64 << 20
-	// webhookShare of what events may take is the most that is in flight to one webhook:
-	// those of one account that hang can't take what all others need.
+	// webhookShare: one webhook has at most this part of the memory for events in flight, so that
+	// webhooks of one account that hang can't take the memory that all others need.
 	webhookShare = 16
 )
 
-// memory divides what deliveries in flight may take, so that no stage waits for another's:
-// what makes room in one never needs room in it.
+// memory divides the memory for deliveries in flight among the stages, so that no stage waits for
+// another one: the work that frees memory in one stage never needs memory of that stage.
 type memory struct {
-	events  *admission.Budget // first attempts
-	order   *admission.Budget // of those: of accounts that use order
-	turns   *admission.Budget // what is known of deliveries that wait for their turn; it comes on top
-	due     *admission.Budget // retries, tests and replays
-	drains  *admission.Budget // what goes out of hold queues
-	probes  *admission.Budget // what else is read of hold queues
-	records *admission.Budget // on their way to the database
-	emitter int64             // on their way to the bus
+	events  *admission.Budget // for first attempts
+	order   *admission.Budget // part of events: for accounts that use order
+	turns   *admission.Budget // for the state of deliveries that wait for their turn; in addition to Options.Memory
+	due     *admission.Budget // for retries, tests and replays
+	drains  *admission.Budget // for deliveries that hold queues drain
+	probes  *admission.Budget // for deliveries that are read from hold queues otherwise
+	records *admission.Budget // for records on their way to the database
+	emitter int64             // for records on their way to the bus
 }
 
 func divide(total int64) memory {
@@ -36,5 +38,5 @@ func divide(total int64) memory {
 	}
 }
 
-// tight tells that first attempts or retries take more than half of their share.
+// tight reports whether first attempts or retries take more than half of their share.
 func (m memory) tight() bool { return m.events.Tight() || m.due.Tight() }

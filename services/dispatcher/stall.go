@@ -9,23 +9,22 @@ import (
 )
 
 const (
-	// stallAfter is how long a dispatcher may take and acknowledge no event although some
+	// stallAfter is how long a dispatcher may neither take nor acknowledge an event while events
 	// wait. After that it is not ready.
 	stallAfter = 30 * time.Second
 	stallLook  = 5 * time.Second
 )
 
-// eventsTaken is what a stall watch needs to know of the events in flight.
+// eventsTaken has the facts about events in flight that a stall watch needs.
 type eventsTaken interface {
-	// Moves counts the events that were taken and those that were acknowledged.
+	// Moves returns how many events were taken and acknowledged so far.
 	Moves() uint64
 	// Held reports whether any event is in flight.
 	Held() bool
 }
 
-// stallWatch finds out that events wait and this dispatcher takes none. It is no stall if
-// there is another reason: the bus or the database is away, or other dispatchers have all events
-// in flight.
+// stallWatch detects that events wait and this dispatcher takes none. It is no stall if there is
+// another reason: the bus or the database is away, or other dispatchers have all events in flight.
 type stallWatch struct {
 	events eventsTaken
 	// waits reports whether events wait that a dispatcher could take, and whether others must be
@@ -37,7 +36,7 @@ type stallWatch struct {
 	stalled atomic.Bool
 }
 
-// Run looks until ctx is done. While events are taken or finished it asks nobody.
+// Run looks until ctx is done. While events are taken or finished it does not ask the bus.
 func (s *stallWatch) Run(ctx context.Context) error {
 	ticker := time.NewTicker(stallLook)
 	defer ticker.Stop()
@@ -55,8 +54,8 @@ func (s *stallWatch) Run(ctx context.Context) error {
 	}
 }
 
-// eventsWait reports whether events wait that were handed out to nobody, and whether they are
-// not because as many as may be are unacknowledged.
+// eventsWait reports whether events wait that were not handed out to any dispatcher, and whether
+// the bus holds them back because too many events are unacknowledged.
 func (d *Dispatcher) eventsWait(ctx context.Context) (some, full bool, err error) {
 	events, err := d.options.Bus.Stream(bus.StreamEvents).ConsumerState(ctx, bus.ConsumerFanout)
 	if err != nil {

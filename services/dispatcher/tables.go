@@ -17,17 +17,17 @@ import (
 // database is all that a dispatcher asks of the database: fifteen methods.
 type database interface {
 	index.Store        // webhooks and their health
-	index.AccountStore // whose accounts there are
-	fanout.Log         // what is recorded of deliveries
-	order.Log          // and of their order
+	index.AccountStore // the accounts that exist
+	fanout.Log         // the recorded deliveries
+	order.Log          // and their order
 	record.Writer
-	circuitStore // what was said of circuits
+	circuitStore // the recorded circuits
 	cancelled.Store
 	// Pending reports whether migrations wait to be applied.
 	Pending(ctx context.Context) (bool, error)
 }
 
-// tables are the families of tables that answer it.
+// tables implements database by the tables of the store.
 type tables struct {
 	*store.Store
 	*accounts.Accounts

@@ -16,8 +16,8 @@ type AccountStore interface {
 	GetAccount(ctx context.Context, name string) (domain.Account, error)
 }
 
-// Accounts knows which accounts exist. The database is the truth: it is asked for an account
-// that is not known here, because the account may have been made a moment ago. A known account stays
+// Accounts knows which accounts exist. The database is the truth: Ask asks it about an account that
+// is not known here, because the account may have been made a moment ago. A known account stays
 // known, because accounts are never deleted.
 type Accounts struct {
 	store AccountStore
@@ -51,7 +51,7 @@ func (a *Accounts) Load(ctx context.Context) error {
 	}
 }
 
-// Known reports whether an account is known to exist, without asking.
+// Known reports whether an account is known to exist. It does not ask the database.
 func (a *Accounts) Known(name string) bool {
 	a.mu.RLock()
 	defer a.mu.RUnlock()

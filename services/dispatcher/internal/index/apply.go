@@ -10,12 +10,12 @@ import (
 	"waybill.dev/shared/jsonscan"
 )
 
-// apply puts webhooks that were read from the database into the index. With a version they are
-// all that changed up to that version. With 0 they are single webhooks.
+// apply puts webhooks that were read from the database into the index. If version is not 0, they
+// are all webhooks that changed up to that version. If it is 0, they are single webhooks.
 func (x *Index) apply(webhooks []domain.Webhook, healths []domain.Health, version int64) {
 	changed := make(map[*Hook]struct{})
 	lists := &edits{added: make(map[subscription][]*Hook)}
-	configs := make([]*Config, len(webhooks)) // made before the lock is held, which takes long for 100,000
+	configs := make([]*Config, len(webhooks)) // made without the lock, because that takes long for 100,000
 	for i := range webhooks {
 		configs[i] = x.prepare(&webhooks[i])
 	}
@@ -51,14 +51,15 @@ func (x *Index) apply(webhooks []domain.Webhook, healths []domain.Health, versio
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if version > x.version || !x.loaded { // whoever awaits the version finds that all handlers have heard of the changes
+	if version > x.version || !x.loaded { // whoever awaits the version finds that all handlers have been called for the changes
 		x.version, x.loaded = max(version, x.version), true
 		close(x.advanced)
 		x.advanced = make(chan struct{})
 	}
 }
 
-// replace has a list take the place of another one; nil: of nothing. x.mu is held.
+// replace puts a list in the place of the old one for its key; nil: it removes the old list. x.mu
+// is held.
 func (x *Index) replace(key subscription, list *subscribers) {
 	if old := x.byEvent[key]; old != nil && old.costly {
 		x.costly.Add(-1)
@@ -73,10 +74,10 @@ func (x *Index) replace(key subscription, list *subscribers) {
 	}
 }
 
-// put adds, replaces or forgets a webhook; x.mu is held. Nil: nothing changed.
+// put adds, replaces or forgets a webhook; x.mu is held. It returns nil if nothing changed.
 //
-// A deleted webhook is forgotten at once. The user of its hook sees that it is
-// deleted. The database is asked about later deliveries to it, see Find.
+// A deleted webhook is forgotten at once. Code that still has its hook sees there that the webhook
+// is deleted. For later deliveries to the webhook the database is asked; see Find.
 func (x *Index) put(config *Config, lists *edits) *Hook {
 	w := config.Webhook
 	hook, known := x.hooks[w.ID]
@@ -109,7 +110,7 @@ func (x *Index) put(config *Config, lists *edits) *Hook {
 		x.faulty[w.ID] = struct{}{}
 	}
 	hook.config.Store(config)
-	if _, err := domain.ParseWebhookID(string(w.ID)); err == nil { // else it can have no hold queue
+	if _, err := domain.ParseWebhookID(string(w.ID)); err == nil { // an id that is not valid can have no hold queue
 		lists.add(hook, w)
 	}
 	return hook
@@ -134,11 +135,12 @@ func (x *Index) prepare(w *domain.Webhook) *Config {
 	return config
 }
 
-// maxFaultsTold is how many webhooks are named in the log at a time: under another
-// encryption key none of them can be read.
+// maxFaultsTold is how many webhooks are named in the log at a time: without the right encryption
+// key no webhook can be read.
 const maxFaultsTold = 100
 
-// tellFault names the nth webhook of those read together that can't be used.
+// tellFault logs that a webhook can't be used. n is its number among those that were read together
+// and can't be used.
 func (x *Index) tellFault(n int, w *domain.Webhook) {
 	switch {
 	case n <= maxFaultsTold:
@@ -149,10 +151,10 @@ func (x *Index) tellFault(n int, w *domain.Webhook) {
 	}
 }
 
-// edits collect changes of the lists by account and type, so that each list is made anew only once,
-// however many webhooks changed. Readers may still use the old list.
+// edits collects changes of the lists by account and type, so that each list is made again only
+// once, however many webhooks changed. Readers may still use the old list.
 type edits struct {
-	added   map[subscription][]*Hook // to each list that is touched
+	added   map[subscription][]*Hook // to each list that changes
 	dropped []*Hook                  // from each list that they were in
 }
 
@@ -161,7 +163,7 @@ func (e *edits) drop(hook *Hook, old *domain.Webhook) {
 	e.dropped = append(e.dropped, hook)
 	for _, kind := range old.Events {
 		key := subscription{old.Account, kind}
-		e.added[key] = append(e.added[key], nil...) // names the list
+		e.added[key] = append(e.added[key], nil...) // makes an entry for the list
 	}
 }
 
@@ -177,7 +179,7 @@ func (e *edits) add(hook *Hook, w *domain.Webhook) {
 	}
 }
 
-// make makes the lists; nil: nobody is left in one.
+// make makes the changed lists; a nil list has no webhooks any more.
 func (e *edits) make(byEvent map[subscription]*subscribers) map[subscription]*subscribers {
 	lists := make(map[subscription]*subscribers, len(e.added))
 	for key, added := range e.added {

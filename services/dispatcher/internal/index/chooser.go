@@ -6,14 +6,15 @@ import (
 	"waybill.dev/shared/filter"
 )
 
-// chooser finds the webhooks whose filter an event matches. A filter that needs certain values
-// at a path is looked at only for events that have one of them. Of its paths, it is found by
-// that which has the most values among all filters. One that needs a value within a range is
-// looked at only for events within it. Each other filter is looked at for each event.
+// chooser finds the webhooks whose filter an event matches. A filter that needs certain values at a
+// path is checked only for events with one of these values. If it needs values at several paths, it
+// is filed under the path with the most values among all filters. A filter that needs a value
+// within a range is checked only for events with a value in the range. Each other filter is checked
+// for each event.
 type chooser struct {
-	always []*Hook // they have no filter
-	// places has what finds the others, by the member of data that their paths begin with; empty:
-	// those outside of data.
+	always []*Hook // webhooks without a filter
+	// places finds the filters that are filed under a path, by the member of data with which the
+	// path begins; empty: paths outside of data.
 	places map[string][]place
 	others []*filtered
 }
@@ -23,7 +24,7 @@ type place interface {
 	choose(event *filter.Event, hooks []*Hook) []*Hook
 }
 
-// filtered is a filter with its webhook.
+// filtered is a filter and its webhook.
 type filtered struct {
 	hook   *Hook
 	filter *filter.Filter
@@ -36,7 +37,7 @@ func (f *filtered) choose(event *filter.Event, hooks []*Hook) []*Hook {
 	return hooks
 }
 
-// newChooser makes a chooser; filters has a filter, or nil, for each hook.
+// newChooser makes a chooser. filters has an entry for each hook; nil: the hook has no filter.
 func newChooser(hooks []*Hook, filters []*filter.Filter) *chooser {
 	c := &chooser{places: make(map[string][]place)}
 	needs := make([][]filter.Need, len(hooks))
@@ -101,7 +102,7 @@ func (c *chooser) addRange(byRange map[string]*ranged, within filter.Range, f *f
 	r.filters = append(r.filters, f)
 }
 
-// choose returns the webhooks whose filter matches, each once.
+// choose returns each webhook whose filter matches, once.
 func (c *chooser) choose(payload []byte) []*Hook {
 	event := filter.Read(payload)
 	hooks := slices.Clone(c.always)
@@ -116,7 +117,7 @@ func (c *chooser) choose(payload []byte) []*Hook {
 	}
 	for name := range event.Names() {
 		if len(name) == 0 {
-			continue // no path begins with it
+			continue // no path begins with this member
 		}
 		for _, p := range c.places[string(name)] {
 			hooks = p.choose(event, hooks)
@@ -127,7 +128,7 @@ func (c *chooser) choose(payload []byte) []*Hook {
 
 // keyed finds filters by the values that they need at one path.
 type keyed struct {
-	need    filter.Need // it says the path
+	need    filter.Need // has the path
 	filters map[filter.Key][]*filtered
 }
 
@@ -136,7 +137,7 @@ func (k *keyed) choose(event *filter.Event, hooks []*Hook) []*Hook {
 	keys := room[:0]
 	event.Keys(k.need, func(key filter.Key) { keys = append(keys, key) })
 	var seen map[*filtered]struct{}
-	if len(keys) > 1 { // elements of an array: a filter may need several of them
+	if len(keys) > 1 { // several elements of an array: a filter may need more than one of them
 		seen = make(map[*filtered]struct{})
 	}
 	for _, key := range keys {
@@ -157,7 +158,7 @@ func (k *keyed) choose(event *filter.Event, hooks []*Hook) []*Hook {
 type ranged struct {
 	find    *filter.Ranges
 	filters []*filtered
-	ranges  []filter.Range // of filters; only until find is made
+	ranges  []filter.Range // of filters; used only until find is made
 }
 
 func (r *ranged) choose(event *filter.Event, hooks []*Hook) []*Hook {

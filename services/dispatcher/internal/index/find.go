@@ -9,7 +9,7 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// ErrStopped is the answer to a question when the index no longer runs.
+// ErrStopped is the error of a question to an index that no longer runs.
 var ErrStopped = errors.New("the index has stopped")
 
 const (
@@ -20,13 +20,13 @@ const (
 	maxReread = 250
 )
 
-// Find calls answer once: with the webhook, or with nil if the database has no webhook with
-// that id. Only the database may say that, because an index may be behind. While it can't be
+// Find calls answer once: with the webhook, or with nil if the database has no webhook with that
+// id. Only the database can tell that, because an index may be behind. While the database can't be
 // asked, answer is not called. The error is ErrStopped. For a known webhook answer is called at
 // once. answer must not block.
 func (x *Index) Find(id domain.WebhookID, answer func(*Hook, error)) {
 	if _, err := domain.ParseWebhookID(string(id)); err != nil {
-		answer(nil, nil) // an announcement may bring anything, which no webhook can be called
+		answer(nil, nil) // an announcement may contain anything; no webhook has such an id
 		return
 	}
 	x.mu.Lock()
@@ -50,7 +50,7 @@ func (x *Index) Find(id domain.WebhookID, answer func(*Hook, error)) {
 // read before. find is called after each load and on the same goroutine, so that a webhook which it finds can't have
 // been deleted by a load before.
 func (x *Index) find(ctx context.Context) error {
-	x.answer(nil) // the load may have brought them
+	x.answer(nil) // the load may have brought the webhooks that were asked for
 	ids, asked := x.wanted(time.Now())
 	if len(ids) == 0 {
 		return nil
@@ -82,7 +82,7 @@ func (x *Index) wanted(now time.Time) (ids []domain.WebhookID, asked int) {
 		return ids, asked
 	}
 	x.reread = now
-	for id := range x.faulty { // in another order each time
+	for id := range x.faulty { // the order of a map is different each time
 		if len(ids) == asked+maxReread {
 			break
 		}
@@ -91,8 +91,8 @@ func (x *Index) wanted(now time.Time) (ids []domain.WebhookID, asked int) {
 	return ids, asked
 }
 
-// answer answers the callers that asked for a webhook that is known now, or for one that was looked up, whether it was
-// found or not.
+// answer answers callers of Find: those that asked for a webhook that is known now, and those that asked for one of
+// lookedUp, whether it was found or not.
 func (x *Index) answer(lookedUp []domain.WebhookID) {
 	type reply struct {
 		hook *Hook
@@ -120,7 +120,7 @@ func (x *Index) answer(lookedUp []domain.WebhookID) {
 	}
 }
 
-// stop answers the callers that still wait: there will be no other answer.
+// stop answers the callers of Find that still wait with ErrStopped.
 func (x *Index) stop() {
 	x.mu.Lock()
 	asked := x.asked

@@ -28,8 +28,8 @@ func (x *Index) Disable(hook *Hook, change domain.HealthChange) {
 	}
 }
 
-// UsedUp marks a webhook as disabled for a quota, here and in the other dispatchers. The database has the change
-// already.
+// UsedUp marks a webhook as disabled because a quota is used up, here and in the other dispatchers. The database
+// has the change already.
 func (x *Index) UsedUp(change domain.HealthChange) {
 	body, err := json.Marshal(healthNews{change.Webhook, change.DisabledVersion, change.DisabledReason, change.At})
 	if err != nil {
@@ -72,7 +72,7 @@ func (x *Index) disable(hook *Hook, version int64, reason domain.DisabledReason,
 	}
 }
 
-// disable marks the webhook as disabled; false: it is already.
+// disable marks the webhook as disabled; false: it is disabled already.
 func (h *Hook) disable(version int64, reason domain.DisabledReason, at time.Time) bool {
 	health := h.Health()
 	if health.DisabledVersion >= version {

@@ -27,7 +27,7 @@ type Hook struct {
 	Account string
 	config  atomic.Pointer[Config]
 	health  atomic.Pointer[domain.Health]
-	dropped bool // from its lists while these are made anew; for the loading goroutine alone
+	dropped bool // dropped from its lists while these are made again; only the loading goroutine uses it
 }
 
 // Config returns the present configuration.
@@ -50,8 +50,8 @@ func (h *Hook) SetFailing(since time.Time) {
 }
 
 // SeeCertificate notes here what a connection saw of the receiver's certificate, and reports
-// whether that is new: the caller records it then. What was seen before the URL was last changed
-// tells of another receiver.
+// whether that is new; then the caller records it. A certificate that was seen before the URL last
+// changed is that of another receiver.
 func (h *Hook) SeeCertificate(seen domain.Certificate, urlVersion int64, now time.Time) bool {
 	health := h.health.Load()
 	if health == nil && seen.ExpiresAt.IsZero() {
@@ -66,7 +66,7 @@ func (h *Hook) SeeCertificate(seen domain.Certificate, urlVersion int64, now tim
 	return h.setHealth(known)
 }
 
-// setHealth keeps the newer of two healths; a disablement is never taken back, as an
+// setHealth keeps the newer of two healths. It never takes a disablement back, because an
 // activation has a higher version.
 func (h *Hook) setHealth(health domain.Health) bool {
 	for {

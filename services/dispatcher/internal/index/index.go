@@ -24,7 +24,7 @@ type Store interface {
 	// Webhooks returns the webhooks that changed after version since, deleted ones included, and the
 	// version that this covers. since 0: all webhooks.
 	Webhooks(ctx context.Context, since int64) ([]domain.Webhook, int64, error)
-	// LiveWebhooks returns those of the given webhooks that exist.
+	// LiveWebhooks returns the given webhooks that exist.
 	LiveWebhooks(ctx context.Context, ids []domain.WebhookID) ([]domain.Webhook, error)
 	Healths(ctx context.Context, since time.Time) ([]domain.Health, error)
 }
@@ -39,8 +39,8 @@ type Options struct {
 	// ConfigSubject and HealthSubject are where changes are announced.
 	ConfigSubject, HealthSubject string
 	Prepare                      Prepare
-	// Ready waits until the changes of which OnChange has told are in force in this process; nil: they are at once.
-	// Announcements are answered after Ready.
+	// Ready waits until the changes that OnChange's handlers were called for are in force in this process; nil:
+	// they are in force at once. Announcements are answered after Ready.
 	Ready  func(ctx context.Context) error
 	Logger *slog.Logger
 }
@@ -59,12 +59,12 @@ type Index struct {
 	ahead    map[domain.WebhookID]healthNews // of webhooks that are not known yet
 	faulty   map[domain.WebhookID]struct{}   // whose configuration has a Fault
 	asked    map[domain.WebhookID][]func(*Hook, error)
-	reread   time.Time // when those with a fault were read again
+	reread   time.Time // when webhooks with a fault were last read again
 	stopped  bool
 
-	costly atomic.Int64 // lists that are
+	costly atomic.Int64 // how many lists are costly
 
-	loadedAt time.Time // of the loading goroutine
+	loadedAt time.Time // only the loading goroutine uses it
 	poke     signal.Signal
 }
 
@@ -91,9 +91,9 @@ func New(options Options) *Index {
 // Call it before Run.
 func (x *Index) OnChange(handle func(*Hook)) { x.changes = append(x.changes, handle) }
 
-// Subscribers returns the webhooks that an event goes to: those of its account that are
-// registered for its type and whose filter it matches, the inactive ones included. No alert goes
-// to the webhook that it is about. The slice must not be changed.
+// Subscribers returns the webhooks that an event goes to: those of its account that are registered
+// for its type and whose filter it matches, inactive webhooks included. An alert does not go to the
+// webhook that it is about. The slice must not be changed.
 func (x *Index) Subscribers(e *domain.Event) []*Hook {
 	x.mu.RLock()
 	list := x.byEvent[subscription{e.Account, e.Type}]
@@ -109,8 +109,8 @@ func (x *Index) Subscribers(e *domain.Event) []*Hook {
 	return slices.DeleteFunc(slices.Clone(hooks), func(h *Hook) bool { return h.ID == about })
 }
 
-// Costly reports whether Subscribers may take long for an event: its account has many filters on
-// its type.
+// Costly reports whether Subscribers may take long for an event, because its account has many
+// filters on its type.
 func (x *Index) Costly(e *domain.Event) bool {
 	if x.costly.Load() == 0 {
 		return false
@@ -121,8 +121,7 @@ func (x *Index) Costly(e *domain.Event) bool {
 	return list != nil && list.costly
 }
 
-// Hook returns a webhook. One that is not known here may still exist: Find asks
-// the database.
+// Hook returns a webhook. A webhook that is not known here may still exist: Find asks the database.
 func (x *Index) Hook(id domain.WebhookID) (*Hook, bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -151,7 +150,7 @@ func (x *Index) Faulty() int {
 	return len(x.faulty)
 }
 
-// Loaded reports whether the index has been filled once.
+// Loaded reports whether the index has been loaded once.
 func (x *Index) Loaded() bool {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -210,11 +209,11 @@ const (
 	loadTime      = 30 * time.Second
 )
 
-// healthMargin: healths that changed up to this long before the last load are read again.
-// They are few, and have no version except the clocks of the dispatchers that wrote them.
+// healthMargin: healths that changed up to this long before the last load are read again. They are
+// few. They have no version, only the times at which dispatchers wrote them, by their own clocks.
 const healthMargin = 2 * time.Minute
 
-// load reads what changed since the version that was reached.
+// load reads the changes since the version that the index has reached.
 func (x *Index) load(ctx context.Context) error {
 	x.mu.RLock()
 	since, loaded := x.version, x.loaded

@@ -23,7 +23,8 @@ func (x *Index) listen(ctx context.Context) (stop func(), err error) {
 	ctx, stopAnswers := context.WithCancel(ctx)
 	stopConfig, err := x.options.Announcer.ListenAnswering(x.options.ConfigSubject, func(body []byte, answer func()) {
 		x.Poke()
-		// A version is announced: its announcer may wait until it holds here.
+		// The body is a version. The process that announced it may wait for the answer, which says
+		// that the version is in force here.
 		version, err := strconv.ParseInt(string(body), 10, 64)
 		if err != nil {
 			return

@@ -10,13 +10,13 @@ import (
 // change.
 type subscribers struct {
 	hooks  []*Hook
-	choose func() *chooser // made when the first event asks for it; nil: none has a filter
-	costly bool            // to choose may take long
+	choose func() *chooser // made for the first event; nil: no webhook has a filter
+	costly bool            // choose may take long
 }
 
-// costlyFrom is how many bytes of filters are looked at where all accounts' events pass: as many as
-// one filter may have. With more of them, an account's events have a path of their own. The bytes
-// bound the clauses and the values, however they are written.
+// costlyFrom is how many bytes of filters are checked on the path that the events of all accounts
+// take: as many as one filter may have. If an account has more, its events are handled apart. The
+// bytes bound the clauses and the values, however they are written.
 const costlyFrom = filter.MaxSize
 
 func newSubscribers(hooks []*Hook) *subscribers {

@@ -9,16 +9,16 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// behindEnded returns the first place from one on, below low, whose event has not ended. A settlement may be lost with
-// a dispatcher that took the event off the bus. The bus does not hand such an event out again, but the log knows that
-// it has ended; behindEnded settles it.
+// behindEnded returns the first place, from one place on and below low, of an event that has not ended. A settlement
+// may be lost with a dispatcher that took the event off the bus. The bus does not hand such an event out again, but
+// the log knows that the event has ended; behindEnded settles it.
 func (s *session) behindEnded(ctx context.Context, from, low int64) (int64, error) {
 	for from < low {
 		page, err := s.m.options.Log.PlacedEvents(ctx, s.account, from, low)
 		if err != nil {
 			return from, err
 		}
-		if len(page) == 0 { // none of them is unsettled
+		if len(page) == 0 { // no place up to low is unsettled
 			return low, nil
 		}
 		list := make([]*taken, len(page))

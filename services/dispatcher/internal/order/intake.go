@@ -17,21 +17,22 @@ import (
 const (
 	// roomWait is how long an event waits for memory before the session looks for missing events.
 	roomWait = 250 * time.Millisecond
-	// idleWait is how long one request to the bus stands while the account has no event. The request takes none of the
-	// memory for events. A new connection ends the request.
+	// idleWait is how long one request to the bus waits while the account has no event. The request takes none of
+	// the memory for events. A new connection ends the request.
 	idleWait = time.Minute
-	// After askAfter without a missing event, the relay is asked for it, and then again every askAgain.
+	// askAfter is how long an event may be missing until the relay is asked for it. Then the relay is asked again every
+	// askAgain.
 	askAfter = 100 * time.Millisecond
 	askAgain = 500 * time.Millisecond
 	// missingMost is how long the order waits for an event that was committed and does not come.
 	missingMost = time.Minute
 )
 
-// taken is an event on its way in.
+// taken is an event from the bus that this session handles.
 type taken struct {
 	event   *pending.Event
 	version int64 // of the configuration that it needs
-	out     bool  // it was taken in
+	out     bool  // its deliveries may be made, or are made
 }
 
 // takeIn reads the account's events and makes their deliveries in order, until ctx is done.
@@ -78,12 +79,12 @@ func (s *session) await(ctx context.Context, consumer *bus.Consumer) error {
 	return nil
 }
 
-// fetch reads the messages that are there, as far as there is room for them. fetch does not wait for room for long: the
-// events in flight may wait for an event that has to be asked for.
+// fetch reads the messages that are there, as far as there is room for them. It does not wait for room for long,
+// because the events in flight may wait for an event that the session has to ask for.
 func (s *session) fetch(ctx context.Context, consumer *bus.Consumer) (ready []*taken, err error) {
 	waiting, cancel := context.WithTimeout(ctx, roomWait)
 	defer cancel()
-	s.came = 1 // there may be events that there is no room for
+	s.came = 1 // there may be events for which there is no room
 	room, err := s.inFlight.Reserve(waiting)
 	if err != nil {
 		return nil, nil
@@ -145,8 +146,8 @@ func (s *session) read(message *bus.Message) *taken {
 	return &taken{event: s.stage.OfBus(message, event)}
 }
 
-// overdue goes on behind events that have ended, and asks the relay for others that are missing. After
-// missingMost it goes on without them.
+// overdue goes on past places whose events have ended, and asks the relay for other missing events.
+// After missingMost it goes on without them.
 func (s *session) overdue(ctx context.Context) ([]*taken, error) {
 	p, now := &s.places, time.Now()
 	if p.since.IsZero() || now.Sub(p.since) < askAfter || now.Sub(p.asked) < askAgain {
@@ -163,7 +164,7 @@ func (s *session) overdue(ctx context.Context) ([]*taken, error) {
 	switch {
 	case errors.Is(err, errRestart):
 		return nil, err
-	case err == nil && next > p.next: // those between are settled, or have ended
+	case err == nil && next > p.next: // the places up to next are settled, or their events have ended
 		return p.skip(now, min(next, max(low, p.next))), nil
 	case now.Sub(p.since) < missingMost:
 		s.m.options.Bus.AskPlaces(bus.MissingPlaces{Account: s.account, First: p.next, Last: low - 1})
@@ -204,12 +205,12 @@ func (s *session) admit(ctx context.Context, list []*taken) error {
 // examined has the facts about each event of a list.
 type examined struct {
 	hooks     [][]*index.Hook
-	shipments []*int64 // nil: no ordered webhook gets it
+	shipments []*int64 // nil: no ordered webhook gets the event
 	known     map[domain.DeliveryID]domain.Revision
 }
 
 // examine finds the subscribers of events, their shipments, and which of their deliveries have an
-// outcome. It makes sure that the numbers of all of these are known.
+// outcome. After it, the last numbers of all these webhooks and shipments are in memory.
 func (s *session) examine(ctx context.Context, list []*taken) (*examined, error) {
 	hooks, shipments := make([][]*index.Hook, len(list)), make([]*int64, len(list))
 	for i, t := range list {
@@ -237,8 +238,8 @@ func (s *session) examine(ctx context.Context, list []*taken) (*examined, error)
 	return &examined{hooks, shipments, known}, nil
 }
 
-// recorded asks the log about events that may have been handed out before: which of their deliveries
-// have an outcome.
+// recorded asks the log which deliveries have an outcome, for the events that may have been handed
+// out before.
 func (s *session) recorded(ctx context.Context, list []*taken, hooks [][]*index.Hook) (map[domain.DeliveryID]domain.Revision, error) {
 	var ids []domain.DeliveryID
 	for i, t := range list {
@@ -255,10 +256,10 @@ func (s *session) recorded(ctx context.Context, list []*taken, hooks [][]*index.
 	return s.m.options.Log.Revs(ctx, s.account, ids)
 }
 
-// count reads the last numbers of webhooks and shipments that are not in memory. It reads one again if a
-// delivery has an outcome already: the owner before may have ended it just now, and its number must not
-// be given twice. The greater number is right, because everything before a number in the log has its
-// outcome there, too.
+// count reads the last numbers of webhooks and shipments that are not in memory. It reads a number again
+// if a delivery has an outcome already: the owner before may have ended the delivery just now, and its
+// number must not be given twice. The greater number is right, because everything before a number in the
+// log has its outcome in the log, too.
 func (s *session) count(ctx context.Context, list []*taken, shipments []*int64, hooks [][]*index.Hook, known map[domain.DeliveryID]domain.Revision) error {
 	var keys []recorder.SequenceKey
 	s.mu.Lock()
@@ -298,8 +299,8 @@ func (s *session) count(ctx context.Context, list []*taken, shipments []*int64, 
 }
 
 // overlooked returns errRestart if ORDER has a delivery that this session has not read. The owner before
-// has stored it later, when its attempt in flight had failed. Without a restart nobody would send it until
-// the owner changes again.
+// has stored it after that, when its attempt in flight had failed. Without a restart no dispatcher would
+// send it until the owner changes again.
 func (s *session) overlooked(ctx context.Context, list []*taken, shipments []*int64, hooks [][]*index.Hook, known map[domain.DeliveryID]domain.Revision) error {
 	if len(known) == 0 {
 		return nil

@@ -15,17 +15,18 @@ import (
 	"waybill.dev/shared/store/recorder"
 )
 
-// patience is how long a delivery waits in memory, with its event in flight. Then it is stored in the
-// stream ORDER.
+// patience is how long a delivery waits in memory, with its event in flight, until it is stored in
+// the stream ORDER.
 const patience = time.Second
 
-// Ticks between two looks for deliveries to store, and for those that have waited too long.
+// keepTicks and passTicks are the number of ticks between two looks: for deliveries to store, and for deliveries that
+// have waited too long.
 const (
 	keepTicks = 5
 	passTicks = 10
 )
 
-// look finds the deliveries that have become due.
+// look handles the deliveries that have become due.
 func (s *session) look(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,7 +73,7 @@ func (q *queue) unkept() *entry {
 	return nil
 }
 
-// keepNext stores the first entry that is not kept. When that is done the next one follows. s.mu is
+// keepNext stores the first entry that is not kept. After that it stores the next one. s.mu is
 // held.
 func (s *session) keepNext(q *queue, now time.Time) {
 	e := q.unkept()
@@ -93,7 +94,7 @@ func (s *session) keepNext(q *queue, now time.Time) {
 	})
 }
 
-// keptOne notes that an entry is kept, or could not be.
+// keptOne notes that an entry is kept, or could not be kept.
 func (s *session) keptOne(q *queue, e *entry, next *domain.Task, why domain.Change, err error) {
 	now := time.Now()
 	s.mu.Lock()
@@ -114,7 +115,7 @@ func (s *session) keptOne(q *queue, e *entry, next *domain.Task, why domain.Chan
 	}
 }
 
-// reason is why an entry waits.
+// reason returns why an entry waits.
 func (s *session) reason(q *queue, e *entry) domain.Change {
 	hook := q.group.hook
 	switch {
@@ -131,7 +132,7 @@ func (s *session) reason(q *queue, e *entry) domain.Change {
 	return domain.ChangeOverflow
 }
 
-// pass lets the second entry go out once it has waited for the first one, which fails, as long as the webhook demands;
+// pass lets the second entry go out when the first one fails and the second has waited as long as the webhook demands;
 // s.mu is held.
 func (s *session) pass(q *queue, now time.Time) {
 	if q.busy || len(q.entries) < 2 || !q.entries[0].failed {
@@ -152,7 +153,7 @@ func (s *session) pass(q *queue, now time.Time) {
 	s.advance(q, now)
 }
 
-// loadKept reads the deliveries that wait for their turn in ORDER.
+// loadKept reads from ORDER the deliveries that wait for their turn.
 func (s *session) loadKept(ctx context.Context) error {
 	type kept struct {
 		task     *domain.Task
@@ -203,8 +204,8 @@ func (s *session) loadKept(ctx context.Context) error {
 	return s.loadNumbers(ctx)
 }
 
-// loadNumbers reads the last numbers of the shipments that have waiting deliveries. loadNumbers marks the deliveries
-// behind one that did not arrive, because the owner before may have stopped before it knew of that.
+// loadNumbers reads the last numbers of the shipments that have waiting deliveries. It marks each delivery behind
+// one that did not arrive, because the owner before may have stopped before it knew of that.
 func (s *session) loadNumbers(ctx context.Context) error {
 	var keys []recorder.SequenceKey
 	s.mu.Lock()

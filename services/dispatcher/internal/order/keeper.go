@@ -17,8 +17,8 @@ import (
 const (
 	// maxUnacknowledged bounds the events of an account that are in flight.
 	maxUnacknowledged = 1 << 14
-	// endTime is how long the end of a session waits for attempts in flight: longer than any attempt takes, because the
-	// next session would attempt the same delivery beside it.
+	// endTime is how long a session waits at its end for attempts in flight: longer than any attempt takes, because
+	// the next session would make a second attempt of the same delivery at the same time.
 	endTime = domain.MaxTimeout + time.Second
 	// tick is the time between two looks for deliveries that are due or have waited for long.
 	tick = 50 * time.Millisecond
@@ -29,7 +29,7 @@ const (
 var errRestart = errors.New("it begins anew")
 
 // keeper keeps the order of one account. It runs one session after the other. Each session begins with
-// what the database and the bus have.
+// the state that the database and the bus have.
 type keeper struct {
 	m       *Manager
 	account string
@@ -57,7 +57,7 @@ func (k *keeper) restart() {
 	}
 }
 
-// look has the session check whether EVENTS is still the same stream.
+// look makes the session check whether EVENTS is still the same stream.
 func (k *keeper) look() {
 	if s := k.now(); s != nil {
 		s.doubtful.Store(true)
@@ -110,7 +110,7 @@ func newSession(m *Manager, account string) *session {
 			message.Ack()
 			s.inFlight.Done(message)
 		},
-		Back: func(message *bus.Message) { s.inFlight.Done(message) }, // while this process ends; the next one gets it
+		Back: func(message *bus.Message) { s.inFlight.Done(message) }, // this happens while the process ends; the next session gets the message
 	}
 	return s
 }
@@ -146,7 +146,7 @@ func (s *session) run(ctx context.Context, working func()) error {
 	s.finish(ctx)
 	stopAttending()
 	parts.Wait()
-	s.inFlight.Leave() // the next session, or owner, gets them
+	s.inFlight.Leave() // the next session or the next owner gets the messages
 	s.giveBack()
 	return err
 }
@@ -177,7 +177,7 @@ func (s *session) work(ctx context.Context) error {
 	}
 }
 
-// finish waits until the attempts in flight have ended. The rest is left to the next session.
+// finish waits until the attempts in flight have ended. The next session sends the other deliveries.
 func (s *session) finish(ctx context.Context) {
 	s.mu.Lock()
 	s.over = true
@@ -194,7 +194,7 @@ func (s *session) finish(ctx context.Context) {
 	}
 }
 
-// takeOver makes this process the one that gets the account's events, and reads the deliveries that the process before
+// takeOver makes this process the one that gets the account's events, and reads the deliveries that the owner before
 // has kept.
 func (s *session) takeOver(ctx context.Context) (bus.Taken, error) {
 	before, err := s.m.events.ask(ctx)
@@ -227,8 +227,8 @@ func (s *session) takeOver(ctx context.Context) (bus.Taken, error) {
 	return taken, nil
 }
 
-// start notes where the order starts, now that its consumer exists, and tells fan-out. Until then fan-out keeps the
-// account's events back.
+// start records where the order starts, now that its consumer exists, and tells fan-out, which has kept the
+// account's events back until now.
 func (s *session) start(ctx context.Context, events bus.StreamState) error {
 	start, err := s.m.options.Log.StartOrder(ctx, recorder.OrderStart{Account: s.account, Created: events.Created.Truncate(time.Millisecond), From: s.m.from(s.account, events)})
 	if err != nil {
@@ -245,9 +245,9 @@ func (s *session) start(ctx context.Context, events bus.StreamState) error {
 	return nil
 }
 
-// first returns where the account's first consumer of a stream begins. Until the order has started,
-// fan-out acknowledges no event with a place. So the order needs nothing that fan-out has acknowledged. If
-// the order has started before, its consumer was lost: then the whole stream is read.
+// first returns where a new consumer of the account begins to read. Until the order has started, fan-out
+// acknowledges no event that has a place, so the order needs no event that fan-out has acknowledged. If
+// the order has started before, its consumer was lost: then the new consumer reads the whole stream.
 func (s *session) first(ctx context.Context, before bus.StreamState) (uint64, error) {
 	starts, err := s.m.recorded.ask(ctx)
 	if err != nil {

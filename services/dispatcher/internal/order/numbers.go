@@ -8,14 +8,14 @@ import (
 )
 
 const (
-	// numbersMost is how many numbers of shipments stay in memory, besides those of deliveries that have not ended.
+	// numbersMost is how many numbers of shipments stay in memory, without those of deliveries that have not ended.
 	numbersMost = 100_000
-	// trimEvery is the time between two looks for more numbers than that.
+	// trimEvery is the time between two checks for more numbers than numbersMost.
 	trimEvery = 5 * time.Second
 )
 
-// trim removes numbers from memory when there are many, once all records that were on the bus before are in the database.
-// Until then the account's events go on.
+// trim removes numbers from memory when there are too many, after all records that are on the bus now are in the
+// database. The session handles events while it waits for that.
 func (s *session) trim(ctx context.Context, now time.Time) {
 	if now.Sub(s.trimmed) < trimEvery || s.trimming.Load() {
 		return
@@ -44,7 +44,7 @@ func (s *session) trim(ctx context.Context, now time.Time) {
 	})
 }
 
-// forget removes the numbers of shipments that have had no delivery since.
+// forget removes the numbers of shipments that got no new delivery since idle was made.
 func (s *session) forget(idle map[recorder.SequenceKey]int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

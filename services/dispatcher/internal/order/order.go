@@ -1,7 +1,7 @@
-// Package order keeps the order of ordered webhooks: of the deliveries of one webhook and one
-// shipment only the first that has not ended is in flight. One dispatcher keeps the order of an account: the
-// owner of the account's shard. It takes in all events of the account, in the order of EVENTS
-// and, of those that REST accepted, in the order of their commits. See docs/decisions/0036.
+// Package order keeps the order of ordered webhooks: of the deliveries of one webhook and one shipment, only
+// the first that has not ended is in flight. One dispatcher keeps the order of an account: the owner of the
+// account's shard. It takes all events of the account, in the order of EVENTS and, for events that REST
+// accepted, in the order of their commits. See docs/decisions/0036.
 package order
 
 import (
@@ -48,7 +48,7 @@ type Deliverer interface {
 	DropProbe(hook *index.Hook)
 }
 
-// Log has the database's knowledge of orders and deliveries.
+// Log reads from the database what is recorded of orders and deliveries.
 type Log interface {
 	Revs(ctx context.Context, account string, ids []domain.DeliveryID) (map[domain.DeliveryID]domain.Revision, error)
 	Sequences(ctx context.Context, keys []recorder.SequenceKey) (map[recorder.SequenceKey]recorder.Numbers, error)
@@ -76,7 +76,7 @@ type Options struct {
 	Index     Index
 	Emitter   Emitter
 	Room      *admission.Budget // for events in flight; nil: without a bound
-	Memory    *admission.Budget // for what is known of deliveries that have not ended
+	Memory    *admission.Budget // for the state of deliveries that have not ended
 	Self      string            // names this process
 	Logger    *slog.Logger
 	Metrics   prometheus.Registerer
@@ -93,26 +93,27 @@ const (
 )
 
 const (
-	// reload is how often the starts of orders are read again, because an announcement of one may be
-	// lost. While events wait for a start it is reloadSoon.
+	// reload is how often the starts of orders are read again, because the announcement of a start
+	// may be lost. While events wait for a start, they are read every reloadSoon.
 	reload     = 10 * time.Second
 	reloadSoon = time.Second
-	// identifySoon is the wait before the bus is asked again which stream EVENTS is, after it did not answer. Events of
-	// accounts with ordering wait for that answer.
+	// identifySoon is how long after a failure the bus is asked again which stream EVENTS is. Events of accounts
+	// with ordering wait for the answer.
 	identifySoon = 100 * time.Millisecond
 	// maxAwaiting is how many events of an account may wait until its order has started.
 	maxAwaiting = 4096
-	// awaitShare: the events that wait so, of all accounts together, take at most this part of the room (a quarter).
+	// awaitShare: the events of all accounts together that wait until their order has started take at most this part of
+	// the room (a quarter).
 	awaitShare = 4
 	askTime    = 5 * time.Second
 )
 
-// Manager keeps the order of the accounts that this dispatcher owns. Of every account it knows whether
-// its order is kept.
+// Manager keeps the order of the accounts that this dispatcher owns. It knows for every account
+// whether its order is kept.
 type Manager struct {
 	options  Options
 	metrics  *metrics
-	any      atomic.Bool // some account uses order
+	any      atomic.Bool // at least one account uses order
 	events   together[struct{}, bus.StreamState]
 	recorded together[struct{}, []recorder.OrderStart]
 	written  together[struct{}, struct{}] // see recordsWritten
@@ -120,17 +121,17 @@ type Manager struct {
 
 	mu       sync.Mutex
 	owned    [domain.Shards]bool
-	wanted   map[string]bool // accounts that use order, or did
+	wanted   map[string]bool // accounts that use order, or used it before
 	starts   map[string]recorder.OrderStart
 	created  time.Time        // of the stream EVENTS, in milliseconds; zero: EVENTS may be another stream now
-	latest   map[string]start // of accounts whose order is to start; see Ready
+	latest   map[string]start // where the order of an account will start; see Ready
 	awaiting map[string][]waiting
-	awaited  int64 // bytes that they take
+	awaited  int64 // bytes of the events that wait
 	keepers  map[string]*keeper
 	running  context.Context //nolint:containedctx // of Run
 	working  sync.WaitGroup
 	poke     signal.Signal
-	news     atomic.Bool // an order may have started that starts does not have
+	news     atomic.Bool // an order may have started that is not in starts
 }
 
 // New returns a manager; Run makes it work.
@@ -177,8 +178,8 @@ func (m *Manager) Changed(hook *index.Hook) {
 	}
 }
 
-// Heard is called for an announcement about the order of an account: it has started, it is needed, or
-// the relay has restored deliveries that wait in it.
+// Heard is called for an announcement about the order of an account: the order has started, an event
+// needs it, or the relay has restored deliveries that wait in it.
 func (m *Manager) Heard(account string, restored bool) {
 	if !domain.ValidAccount(account) {
 		return
@@ -195,28 +196,28 @@ func (m *Manager) Heard(account string, restored bool) {
 	m.poke.Give()
 }
 
-// waiting is an event for which Route can't say yet what handles it.
+// waiting is an event for which Route does not know yet which of the two handles it.
 type waiting struct {
 	bytes int64
 	again func()
 }
 
-// start is a sequence of EVENTS.
+// start is a place in EVENTS from which an order is kept.
 type start struct {
 	created time.Time // of the stream
 	from    uint64
 }
 
 // Ready notes the end of EVENTS for each account that uses order and whose order has not started. Fan-out keeps the
-// events of these accounts back already. Their order starts at that end, however long the start takes. So everything
-// that is published after Ready is in order. The error is that of the bus or of ctx.
+// events of these accounts back already. Their order will start at that end, however long the start takes. So
+// everything that is published after Ready is in order. The error is that of the bus or ctx's.
 func (m *Manager) Ready(ctx context.Context) error {
 	return m.note(ctx, func(events bus.StreamState) (uint64, error) { return events.LastSeq + 1, nil })
 }
 
-// Begin is Ready for a dispatcher that takes no events yet. An API that has switched order on may not have found such a
-// dispatcher, so Begin notes the first event that fan-out has not been handed. Then all that was published since the
-// API's answer is in order, too. Call Begin when all webhooks are loaded.
+// Begin is Ready for a dispatcher that takes no events yet. An API that has switched order on may have found no
+// dispatcher that takes events, so Begin notes the first event that fan-out has not been handed. Then everything that
+// was published since the API's answer is in order, too. Call Begin when all webhooks are loaded.
 func (m *Manager) Begin(ctx context.Context) error {
 	return m.note(ctx, func(events bus.StreamState) (uint64, error) {
 		fanout, err := m.options.Bus.Stream(bus.StreamEvents).ConsumerState(ctx, bus.ConsumerFanout)
@@ -266,7 +267,7 @@ func (m *Manager) from(account string, events bus.StreamState) uint64 {
 	return events.LastSeq + 1
 }
 
-// Route tells who handles an event.
+// Route returns which dispatcher handles an event.
 func (m *Manager) Route(account string, place int64, sequence uint64, rest bool) Route {
 	if rest && place == 0 || place == 0 && !m.any.Load() {
 		return Fanout
@@ -281,7 +282,7 @@ func (m *Manager) Route(account string, place int64, sequence uint64, rest bool)
 		return Unknown
 	case rest:
 		return Order
-	case !start.Created.Equal(m.created): // its owner starts it for this stream
+	case !start.Created.Equal(m.created): // the owner starts the order for this stream
 		return Unknown
 	case sequence >= start.From:
 		return Order
@@ -289,8 +290,8 @@ func (m *Manager) Route(account string, place int64, sequence uint64, rest bool)
 	return Fanout
 }
 
-// Await calls again when Route may know more of the account. bytes is the size of the event. False: too many events
-// wait already.
+// Await calls again when Route may know more about the account. bytes is the size of the event. False: too many
+// events wait already.
 func (m *Manager) Await(account string, bytes int64, again func()) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -300,7 +301,7 @@ func (m *Manager) Await(account string, bytes int64, again func()) bool {
 	first := len(m.awaiting[account]) == 0
 	m.awaiting[account] = append(m.awaiting[account], waiting{bytes, again})
 	m.awaited += bytes
-	if first { // its owner may not know yet that it is one
+	if first { // the owner may not know yet that it owns the order
 		m.wanted[account] = true
 		m.any.Store(true)
 		m.options.Bus.Announce(bus.SubjectOrder, []byte(account))
@@ -310,7 +311,7 @@ func (m *Manager) Await(account string, bytes int64, again func()) bool {
 	return true
 }
 
-// Run keeps order until ctx is done; then what is in flight ends.
+// Run keeps order until ctx is done. Then it waits until the attempts in flight have ended.
 func (m *Manager) Run(ctx context.Context) error {
 	m.mu.Lock()
 	m.running = ctx
@@ -335,8 +336,9 @@ func (m *Manager) Run(ctx context.Context) error {
 	return nil
 }
 
-// follow learns which stream EVENTS is, until ctx is done. follow does not need the database. Fan-out must hand on
-// the events of accounts with ordering while the database is away, too, or these events take the memory of all accounts.
+// follow keeps track of which stream EVENTS is, until ctx is done. It does not need the database: fan-out must hand on
+// the events of accounts with ordering while the database is away, too. Otherwise these events would take the memory of
+// all accounts.
 func (m *Manager) follow(ctx context.Context) {
 	reconnects, stop := m.options.Bus.Reconnects()
 	defer stop()
@@ -364,8 +366,8 @@ func (m *Manager) doubt() {
 	}
 }
 
-// identify asks the bus which stream EVENTS is, unless the stream is known and no account uses order. False: the bus can't
-// be asked.
+// identify asks the bus which stream EVENTS is, unless that is known and no account uses order. False: the bus can't be
+// asked.
 func (m *Manager) identify(ctx context.Context) bool {
 	m.mu.Lock()
 	known := !m.created.IsZero()
@@ -421,7 +423,7 @@ func (m *Manager) learn(starts ...recorder.OrderStart) {
 	m.release()
 }
 
-// release routes the events again that have waited for the facts known now.
+// release routes again all events that waited and whose route is known now.
 func (m *Manager) release() {
 	var again []waiting
 	m.mu.Lock()

@@ -3,28 +3,29 @@ package order
 import "time"
 
 // places puts events that REST accepted into the order of their places. An event without a place stays
-// behind all that came before it.
+// behind all events that came before it.
 type places struct {
-	next    int64            // that is taken in
+	next    int64            // the place of the event that is taken next
 	early   map[int64]*taken // by place
-	arrived []*taken         // all that wait, as they came
+	arrived []*taken         // all events that wait, in the order of their arrival
 	since   time.Time        // when the wait for next began; zero: nothing waits
-	asked   time.Time        // when the relay was last asked for it
-	first   int64            // that next has been
-	missed  []span           // were waited for in vain
-	late    map[int64]bool   // of these have come since
+	asked   time.Time        // when the relay was last asked for the event with the place next
+	first   int64            // the first value of next
+	missed  []span           // places that were waited for in vain
+	late    map[int64]bool   // places of missed whose event has come since
 }
 
-// span has the places from one on and below another.
+// span is a range of places: from is in it, below is not.
 type span struct{ from, below int64 }
 
-// begin begins with a place: all before it are settled.
+// begin begins at a place: all events with lower places are settled.
 func (p *places) begin(next int64) {
 	*p = places{next: next, first: next, early: make(map[int64]*taken)}
 }
 
-// copied reports whether this session has an event already, or goes on behind its end: the message is a copy of
-// another one. The relay makes copies of what an API is slow to publish.
+// copied reports whether a message is a copy: this session has taken the event with that place already, or has
+// gone past the place because the event has ended. The relay makes copies of events that an API is slow to
+// publish.
 func (p *places) copied(place int64) bool {
 	switch {
 	case place >= p.next:
@@ -42,14 +43,14 @@ func (p *places) copied(place int64) bool {
 	return true
 }
 
-// add takes an event and returns those that may be taken in now, in order.
+// add takes an event and returns the events whose deliveries may be made now, in order.
 func (p *places) add(now time.Time, t *taken) []*taken {
 	place := t.event.Place
 	switch {
 	case len(p.arrived) == 0 && place == p.next && place > 0:
 		p.next++
 		return []*taken{t}
-	case len(p.arrived) == 0 && place < p.next: // without one, or one that came before
+	case len(p.arrived) == 0 && place < p.next: // it has no place, or a lower place than next
 		return []*taken{t}
 	}
 	if len(p.arrived) == 0 {
@@ -62,7 +63,7 @@ func (p *places) add(now time.Time, t *taken) []*taken {
 	return p.ready(now)
 }
 
-// miss goes on at a place without the events before it, which may still come.
+// miss goes on at the place to without the missing events before it, which may still come.
 func (p *places) miss(now time.Time, to int64) []*taken {
 	p.missed = append(p.missed, span{p.next, to})
 	if p.late == nil {
@@ -71,14 +72,14 @@ func (p *places) miss(now time.Time, to int64) []*taken {
 	return p.skip(now, to)
 }
 
-// skip goes on at a place, as no event with an earlier place will come.
+// skip goes on at the place to, because no event with a lower place will come.
 func (p *places) skip(now time.Time, to int64) []*taken {
 	p.next = to
 	return p.ready(now)
 }
 
-// ready returns the events whose turn it is. The event that came first goes first unless it waits for its place, so
-// that the order does not depend on how many events were waiting.
+// ready returns the events whose turn it is. The event that arrived first goes first unless it waits for its place,
+// so that the order does not depend on how many events were waiting.
 func (p *places) ready(now time.Time) (list []*taken) {
 	for {
 		for len(p.arrived) > 0 && p.arrived[0].out {

@@ -3,17 +3,18 @@ package order
 import "context"
 
 const (
-	// entrySize is what one delivery that has not ended takes in memory: 164 bytes if ten of a shipment
-	// wait, 295 if each is of a shipment of its own, and its number.
+	// entrySize is how much memory a delivery that has not ended takes, with its number: 164 bytes
+	// if ten of a shipment wait, 295 if each is of another shipment.
 	entrySize = 320
-	// memoryShare: the deliveries of one account take at most this part of the memory for them.
+	// memoryShare: the deliveries of one account take at most this part of the memory for deliveries that have
+	// not ended.
 	memoryShare = 2
-	// entriesLeast is how many deliveries of an account may wait whatever the others have.
+	// entriesLeast is how many deliveries of an account may wait however many other accounts have.
 	entriesLeast = 1024
 )
 
-// awaitMemory waits until more deliveries of the account may wait for their turn. Until then its further events
-// stay on the bus, and those of other accounts go on.
+// awaitMemory waits until there is memory for more deliveries of the account that wait for their turn. Until
+// then the account's further events stay on the bus. Other accounts are not held up.
 func (s *session) awaitMemory(ctx context.Context) error {
 	if s.waiting() < entriesLeast {
 		return nil

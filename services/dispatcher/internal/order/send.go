@@ -13,9 +13,10 @@ import (
 )
 
 const (
-	// ahead is how many deliveries the deliverer may have beyond the webhook's cap, which it keeps to
-	// itself. They wait for a slot, or until their outcome is stored. For deliveries that were read from
-	// ORDER the number is aheadKept, because their bodies are in memory.
+	// ahead is how many deliveries the deliverer may have beyond the webhook's cap. The deliverer
+	// keeps to the cap itself; these deliveries wait for a slot, or until their outcome is stored.
+	// aheadKept is the same for deliveries that were read from ORDER: fewer, because their bodies are
+	// in memory.
 	ahead     = 256
 	aheadKept = 32
 	// readers is how many deliveries are read from ORDER at once.
@@ -46,7 +47,7 @@ func (s *session) pump(ctx context.Context) {
 	}
 }
 
-// choose takes the deliveries of a webhook that may go out; s.mu is held.
+// choose takes the deliveries of a webhook that may go out now; s.mu is held.
 func (s *session) choose(g *group, now time.Time, jobs, kept []*sending) (_, _ []*sending) {
 	if len(g.due) == 0 || g.hook.Inactive() && !g.hook.Config().Deleted {
 		return jobs, kept
@@ -93,9 +94,9 @@ func (s *session) choose(g *group, now time.Time, jobs, kept []*sending) (_, _ [
 	return jobs, kept
 }
 
-// sendKept reads deliveries from ORDER and offers them. It leaves out those that have ended meanwhile:
-// somebody has asked for another run of them, or the owner before has recorded their end and stopped
-// before it removed them.
+// sendKept reads deliveries from ORDER and offers them. It leaves out those that have ended: another
+// run of them was asked for, or the owner before recorded their end and stopped before it removed them
+// from ORDER.
 func (s *session) sendKept(ctx context.Context, kept []*sending) {
 	ids := make([]domain.DeliveryID, len(kept))
 	for i, t := range kept {
@@ -119,7 +120,8 @@ func (s *session) sendKept(ctx context.Context, kept []*sending) {
 	reading.Wait()
 }
 
-// sending is a delivery that the deliverer has, or that is read for that. It implements deliver.Origin and deliver.Keeper.
+// sending is a delivery that the deliverer has, or that is being read for the deliverer. It implements deliver.Origin and
+// deliver.Keeper.
 type sending struct {
 	s     *session
 	q     *queue
@@ -127,15 +129,15 @@ type sending struct {
 	task  *domain.Task
 	job   *deliver.Job
 	probe bool
-	read  bool // from ORDER
+	read  bool // the delivery was read from ORDER
 
-	stored uint64 // its message's sequence in ORDER; 0: there is none
+	stored uint64 // the sequence of its message in ORDER; 0: there is none
 
 	again bool // another attempt follows
 	next  time.Time
 }
 
-// fetch reads the delivery and offers it.
+// fetch reads the delivery from ORDER and offers it.
 func (t *sending) fetch(ctx context.Context, rev domain.Revision) {
 	reading, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
@@ -145,7 +147,7 @@ func (t *sending) fetch(ctx context.Context, rev domain.Revision) {
 	case err != nil:
 		t.Abandoned()
 		return
-	case message == nil: // lost, and to be restored, or cleared
+	case message == nil: // the message is lost and will be restored, or the delivery has ended and was cleared
 		t.leaveEnded(reading)
 		return
 	}
@@ -156,7 +158,7 @@ func (t *sending) fetch(ctx context.Context, rev domain.Revision) {
 		t.leave(false)
 		return
 	}
-	if task.Rev.WentOn(rev) { // by what is stored now: the relay may have restored a later state
+	if task.Rev.WentOn(rev) { // compared with the message as it is now: the relay may have restored a later state
 		t.leaveEnded(reading)
 		return
 	}
@@ -166,8 +168,8 @@ func (t *sending) fetch(ctx context.Context, rev domain.Revision) {
 	t.offer()
 }
 
-// leaveEnded leaves a delivery that somebody else has ended. The log knows whether it has arrived, once it
-// has all records that are on the bus.
+// leaveEnded removes a delivery that has ended elsewhere. The log knows whether the delivery has arrived,
+// once it has all records that are on the bus.
 func (t *sending) leaveEnded(ctx context.Context) {
 	key := recorder.SequenceKey{Webhook: t.q.group.hook.ID, Shipment: t.q.shipment}
 	err := t.s.written(ctx)
@@ -182,7 +184,7 @@ func (t *sending) leaveEnded(ctx context.Context) {
 	t.leave(numbers[key].Missed != t.e.number)
 }
 
-// leave takes a delivery out that has ended already, without an attempt.
+// leave removes a delivery that has ended already, without an attempt.
 func (t *sending) leave(arrived bool) {
 	if t.probe {
 		t.s.m.options.Deliverer.DropProbe(t.q.group.hook)
@@ -230,7 +232,7 @@ func (t *sending) Settler() record.Settler {
 	return t.e.event.Settler()
 }
 
-// Stored implements deliver.Origin: only now the next one of the shipment may go out.
+// Stored implements deliver.Origin. Only now may the next delivery of the shipment go out.
 func (t *sending) Stored() {
 	if !t.again {
 		t.end(t.job.Status() == domain.StatusDelivered)
@@ -250,7 +252,7 @@ func (t *sending) Stored() {
 	s.wake()
 }
 
-// end takes the delivery out of its queue.
+// end removes the delivery from its queue.
 func (t *sending) end(arrived bool) {
 	s, now := t.s, time.Now()
 	s.mu.Lock()
@@ -262,13 +264,13 @@ func (t *sending) end(arrived bool) {
 	if event != nil {
 		event.Stored()
 	}
-	if t.stored > 0 { // what the relay restores meanwhile stays
+	if t.stored > 0 { // a message that the relay restores after this one stays
 		go s.clear(t.q.group.hook.ID, t.e.delivery, t.stored)
 	}
 	s.wake()
 }
 
-// release counts the delivery out; s.mu is held.
+// release ends the count of the delivery as one that the deliverer has; s.mu is held.
 func (t *sending) release() {
 	t.q.busy = false
 	t.q.group.offered--
@@ -277,8 +279,8 @@ func (t *sending) release() {
 	}
 }
 
-// Abandoned implements deliver.Origin. The delivery stays where it is, and is tried again with the next
-// tick.
+// Abandoned implements deliver.Origin. The delivery stays in its queue, and is tried again with the
+// next tick.
 func (t *sending) Abandoned() {
 	s := t.s
 	if t.probe {
@@ -291,8 +293,8 @@ func (t *sending) Abandoned() {
 	t.q.group.due = append([]*queue{t.q}, t.q.group.due...)
 }
 
-// clear removes a delivery that has ended from ORDER. If that fails, the next owner finds it there, and
-// the log tells that it has ended.
+// clear removes a delivery that has ended from ORDER. If that fails, the next owner finds the delivery
+// there, and the log tells that it has ended.
 func (s *session) clear(webhook domain.WebhookID, id domain.DeliveryID, last uint64) {
 	ctx, cancel := context.WithTimeout(context.Background(), askTime)
 	defer cancel()

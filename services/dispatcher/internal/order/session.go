@@ -14,22 +14,22 @@ import (
 	"waybill.dev/shared/store/recorder"
 )
 
-// session is the order of one account, from one change of its owner to the next.
+// session keeps the order of one account from one change of its owner to the next.
 type session struct {
 	m        *Manager
 	account  string
 	stage    *pending.Stage
 	inFlight *admission.Messages
-	memory   *admission.Budget // for entries; a part of the Manager's
+	memory   *admission.Budget // for entries; part of the Manager's memory
 	ended    *pending.Acknowledged
-	places   places      // of the goroutine that takes in, like trimmed
-	trimmed  time.Time   // when it was looked last whether numbers can leave memory
-	trimming atomic.Bool // numbers are to leave memory
+	places   places      // only the goroutine that takes events uses places and trimmed
+	trimmed  time.Time   // when it was last checked whether numbers can leave memory
+	trimming atomic.Bool // numbers are being removed from memory
 	created  time.Time   // of EVENTS
 	from     uint64      // see recorder.OrderStart
-	suspect  uint64      // up to here events may have been handed out before
-	came     int         // events that the last fetch has brought; of the goroutine that takes in, too
-	doubtful atomic.Bool // EVENTS may be another stream
+	suspect  uint64      // events up to this sequence may have been handed out before
+	came     int         // events that the last fetch has brought; only the goroutine that takes events uses it
+	doubtful atomic.Bool // EVENTS may be another stream now
 	rouse    chan struct{}
 	failed   chan error
 	poked    chan struct{}
@@ -37,15 +37,15 @@ type session struct {
 	mu      sync.Mutex
 	over    bool
 	groups  map[domain.WebhookID]*group
-	numbers map[recorder.SequenceKey]int64 // that were given last
+	numbers map[recorder.SequenceKey]int64 // the number that was given last
 	// gaps are the webhooks and shipments without a queue whose last delivery did not arrive.
 	gaps map[recorder.SequenceKey]bool
-	// loaded has the deliveries that the session before has kept. Their events may come again; nil: they can't any
-	// more.
+	// loaded has the deliveries that the session before has kept, while their events may come again; nil: the
+	// events can't come again.
 	loaded  map[domain.DeliveryID]bool
-	fresh   map[*queue]struct{} // with entries that are not kept
+	fresh   map[*queue]struct{} // queues with entries that are not kept
 	waits   waits
-	keeping int // deliveries that are on their way to ORDER
+	keeping int // deliveries that are being stored in ORDER
 	entries int // in all queues
 	ticks   int
 }
@@ -54,9 +54,9 @@ type session struct {
 type group struct {
 	hook    *index.Hook
 	queues  map[int64]*queue // by shipment
-	due     []*queue         // whose next delivery may go out, first come first served
+	due     []*queue         // queues with a delivery that may go out, first come first served
 	offered int              // deliveries that the deliverer has
-	bodies  int              // of those: that were read from ORDER
+	bodies  int              // deliveries of offered that were read from ORDER
 }
 
 // queue has the deliveries of one webhook and shipment that have not ended.
@@ -64,27 +64,27 @@ type queue struct {
 	group    *group
 	shipment int64
 	entries  []*entry  // in order; only the first may be in flight
-	passed   []*entry  // that later ones have passed: they were waited for too long
+	passed   []*entry  // entries that later ones have passed, because these had waited too long
 	since    time.Time // when the second entry became the second
-	busy     bool      // one is in flight
+	busy     bool      // an entry is in flight
 	due      bool      // it is in group.due
 	keeping  bool      // an entry is being kept
-	waits    time.Time // for when it is in session.waits last
-	gap      bool      // what was before the first entry did not arrive
+	waits    time.Time // the last time for which the queue was added to session.waits
+	gap      bool      // the delivery before the first entry did not arrive
 }
 
-// entry is a delivery. While it is not kept its event is in flight, and its task here.
+// entry is a delivery. While it is not kept, its event is in flight and its task is in memory.
 type entry struct {
 	delivery domain.DeliveryID
 	number   int64
-	at       time.Time // when it came
-	due      time.Time // of its next attempt; zero: in its turn
+	at       time.Time // when the delivery came
+	due      time.Time // time of the next attempt; zero: as soon as it is the entry's turn
 	task     *domain.Task
 	event    *pending.Event
 	kept     bool // ORDER has it
 	keeping  bool
 	failed   bool // an attempt was made
-	gap      bool // it is sent with the mark
+	gap      bool // the callback says that there is a gap
 }
 
 func (s *session) wake() {
@@ -145,7 +145,7 @@ func (s *session) append(q *queue, e *entry, now time.Time) {
 	}
 }
 
-// kept returns the greatest number that is kept for a webhook and shipment; s.mu is held.
+// kept returns the greatest number of a kept delivery of a webhook and shipment; s.mu is held.
 func (s *session) kept(key recorder.SequenceKey) int64 {
 	g := s.groups[key.Webhook]
 	if g == nil || g.queues[key.Shipment] == nil {
@@ -161,8 +161,9 @@ func (s *session) kept(key recorder.SequenceKey) int64 {
 	return greatest
 }
 
-// missed notes the last delivery of a webhook and shipment that did not arrive. The one after it gets
-// the mark of a gap, whether it waits already or is still to come. s.mu is held.
+// missed notes the number of the last delivery of a webhook and shipment that did not arrive. The
+// delivery after it gets the mark of a gap, whether it waits already or is still to come. s.mu is
+// held.
 func (s *session) missed(key recorder.SequenceKey, number int64) {
 	if number == 0 {
 		return
@@ -198,8 +199,8 @@ func (s *session) holds(webhook domain.WebhookID, shipment int64, id domain.Deli
 	return slices.ContainsFunc(g.queues[shipment].entries, is) || slices.ContainsFunc(g.queues[shipment].passed, is)
 }
 
-// next returns the entry that may go out now, or the time at which one may. Without either, none may
-// until another one has ended. s.mu is held.
+// next returns an entry that may go out now, or else the time at which one may. If it returns
+// neither, an entry may go out only after another one has ended. s.mu is held.
 func (q *queue) next(now time.Time) (e *entry, at time.Time) {
 	if q.busy {
 		return nil, time.Time{}
@@ -220,7 +221,7 @@ func (q *queue) next(now time.Time) (e *entry, at time.Time) {
 	return nil, at
 }
 
-// advance puts a queue among those that are due, or notes when its next entry may go out; s.mu is held.
+// advance adds a queue to the queues that are due, or notes when its next entry may go out; s.mu is held.
 func (s *session) advance(q *queue, now time.Time) {
 	if q.due || q.busy {
 		return
@@ -236,9 +237,9 @@ func (s *session) advance(q *queue, now time.Time) {
 	}
 }
 
-// remove takes an entry that has ended out of its queue; s.mu is held.
+// remove removes an entry that has ended from its queue; s.mu is held.
 func (s *session) remove(q *queue, e *entry, arrived bool, now time.Time) {
-	if s.entries > 0 { // else the session is over, and has given the room back
+	if s.entries > 0 { // otherwise the session is over and has given the room back
 		s.entries--
 		s.memory.LetGo(entrySize)
 		s.m.metrics.waiting.Dec()
@@ -259,7 +260,7 @@ func (s *session) remove(q *queue, e *entry, arrived bool, now time.Time) {
 		}
 	}
 	if len(q.entries) == 0 && len(q.passed) == 0 {
-		if q.gap { // a queue for each shipment that has failed once would be too many
+		if q.gap { // a queue for each shipment that has failed once would take too much memory
 			s.gaps[recorder.SequenceKey{Webhook: q.group.hook.ID, Shipment: q.shipment}] = true
 		}
 		delete(q.group.queues, q.shipment)
@@ -267,7 +268,7 @@ func (s *session) remove(q *queue, e *entry, arrived bool, now time.Time) {
 	}
 }
 
-// underWay returns how many deliveries the deliverer has, or are on their way to ORDER.
+// underWay returns how many deliveries the deliverer has or are being stored in ORDER.
 func (s *session) underWay() (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -277,7 +278,7 @@ func (s *session) underWay() (n int) {
 	return n + s.keeping
 }
 
-// waiting returns how many deliveries there are.
+// waiting returns how many deliveries have not ended.
 func (s *session) waiting() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -293,7 +294,7 @@ func (s *session) giveBack() {
 	s.entries = 0
 }
 
-// wait is a queue whose next entry may go out at a time.
+// wait is a queue and the time at which its next entry may go out.
 type wait struct {
 	at    time.Time
 	queue *queue

@@ -9,16 +9,16 @@ import (
 	"waybill.dev/shared/bus"
 )
 
-// together joins callers that ask at the same time. One question is put for all of them, about everything that they ask for,
-// after each of them has asked. So a dispatcher that takes over 1,000 accounts asks the bus or the database twice, and not
-// 1,000 times; and 1,000 accounts with an event each ask for their numbers in a few queries.
+// together joins callers that ask at the same time. After all of them have asked, it puts one question about everything that
+// they ask for. So a dispatcher that takes over 1,000 accounts asks the bus or the database twice, and not 1,000 times; and
+// 1,000 accounts with an event each ask for their numbers in a few queries.
 type together[Q, T any] struct {
 	m        *Manager
 	question func(ctx context.Context, about []Q) (T, error)
 
 	mu     sync.Mutex
 	asking bool
-	next   *answer[Q, T] // to the question that is put next; nil: nobody waits for it
+	next   *answer[Q, T] // the answer to the question that is put next; nil: no caller waits for it
 }
 
 type answer[Q, T any] struct {
@@ -28,8 +28,9 @@ type answer[Q, T any] struct {
 	err   error
 }
 
-// ask returns an answer to the question, put from now on. The answer tells of what others ask, too, and must not be changed.
-// Only goroutines of Manager.working may call ask. The error is that of the question, or of ctx if ctx ends first.
+// ask returns the answer to a question that is put after this call. The answer also covers what other callers ask about, and
+// must not be changed. Only goroutines of Manager.working may call ask. The error is that of the question, or ctx's if ctx
+// ends first.
 func (t *together[Q, T]) ask(ctx context.Context, about ...Q) (T, error) {
 	t.mu.Lock()
 	if t.next == nil {

@@ -7,18 +7,18 @@ import (
 	"waybill.dev/shared/bus"
 )
 
-// restartMargin is how many events the server may have handed out beyond what it
-// remembers after a crash: it writes a consumer's state some ten times a second.
+// restartMargin is how many more events the server may have handed out than it remembers after a
+// crash: it writes a consumer's state some ten times a second.
 const restartMargin = 20_000
 
-// Consumers say how far they are.
+// Consumers returns the state of consumers.
 type Consumers interface {
 	ConsumerState(ctx context.Context, name string) (bus.ConsumerState, error)
 }
 
-// HandedOut returns the sequence up to which events of EVENTS may have been handed
-// out before, whatever the server says of them: asked at the start and after each
-// reconnection, as the server may have crashed meanwhile. 0: none was.
+// HandedOut returns the sequence up to which events of EVENTS may have been handed out before,
+// whatever the server says of them; 0: no event was. Call it at the start and after each
+// reconnection, because the server may have crashed before.
 func HandedOut(ctx context.Context, events Consumers) (uint64, error) {
 	state, err := events.ConsumerState(ctx, bus.ConsumerFanout)
 	if err != nil || state.Delivered == 0 {
@@ -27,8 +27,8 @@ func HandedOut(ctx context.Context, events Consumers) (uint64, error) {
 	return state.Delivered + restartMargin, nil
 }
 
-// acknowledgedSize is how many events are remembered: more than a server that crashed
-// can have forgotten the acknowledgements of.
+// acknowledgedSize is how many events are remembered: more than the number of acknowledgements that
+// a server may forget when it crashes.
 const acknowledgedSize = 1 << 16
 
 // Acknowledged remembers the events that were acknowledged last. A server that crashes forgets

@@ -1,5 +1,5 @@
-// Package pending has the events that are worked upon: each is held until all of its deliveries
-// have an outcome that is stored, and is settled with the last of them.
+// Package pending has the events that are being worked on. Each event is held until all of its
+// deliveries have an outcome that is stored, and is settled with the last of these outcomes.
 package pending
 
 import (
@@ -15,45 +15,45 @@ import (
 	"waybill.dev/shared/envelope"
 )
 
-// Stage is who takes events off the bus.
+// Stage is a part of the dispatcher that takes events off the bus.
 type Stage struct {
 	Emitter interface{ Emit(record.Item) }
-	Server  func() string      // that is connected
-	Done    func(*bus.Message) // all is stored
-	Back    func(*bus.Message) // something was given up: the event is to come again
+	Server  func() string      // returns the id of the connected server
+	Done    func(*bus.Message) // called when all outcomes are stored
+	Back    func(*bus.Message) // called when a delivery was given up: the event must come again
 }
 
-// Event is an event with its deliveries in flight. It implements deliver.Origin for each of
-// them.
+// Event is an event with its deliveries in flight. It implements deliver.Origin for each of these
+// deliveries.
 type Event struct {
 	Message *bus.Message
 	Event   domain.Event
 	Trace   string
-	REST    bool  // REST accepted it: the database has it and an outbox row
+	REST    bool  // REST accepted the event: the database has it, with an outbox row
 	Place   int64 // see bus.Accepted
-	Known   bool  // it may have been handed out before
+	Known   bool  // the event may have been handed out before
 
 	stage     *Stage
-	epoch     record.Epoch // in which it was dispatched
+	epoch     record.Epoch // the epoch in which the event was dispatched
 	unstored  atomic.Int32 // deliveries whose outcome is not stored yet
 	eventSent atomic.Bool
 	abandoned atomic.Bool
-	settling  bool // in the batch with its last outcomes
+	settling  bool // the settlement is in the batch with the last outcomes
 }
 
-// OfREST is an event that REST accepted.
+// OfREST returns an event that REST accepted.
 func (s *Stage) OfREST(m *bus.Message, accepted bus.Accepted) *Event {
 	return &Event{
 		stage: s, Message: m, Event: accepted.Event, Trace: accepted.TraceParent, REST: true, Place: accepted.Place, Known: accepted.Round > 0,
 	}
 }
 
-// OfBus is an event that somebody published straight to the bus.
+// OfBus returns an event that was published on NATS.
 func (s *Stage) OfBus(m *bus.Message, event domain.Event) *Event {
 	return &Event{stage: s, Message: m, Event: event, Trace: bus.TraceParent(m.Header())}
 }
 
-// Begin says how many deliveries the event has; without any it is done when that is stored.
+// Begin sets how many deliveries the event has. An event without deliveries is done when that is stored.
 func (g *Event) Begin(deliveries int) {
 	if deliveries == 0 {
 		g.stage.Emitter.Emit(record.Item{Event: g.Emitting(), Settled: g.settled(), Done: g.done})
@@ -63,20 +63,21 @@ func (g *Event) Begin(deliveries int) {
 	g.unstored.Store(int32(deliveries)) // an account has 10,000 webhooks at most
 }
 
-// jobBytes is about what a delivery in flight takes beside the event, of which all have one body.
+// jobBytes is about how much memory a delivery in flight takes in addition to the event. All deliveries of an event have
+// the same body.
 const jobBytes = 1 << 10
 
-// Extra is what the event takes in memory beside the message that brought it.
+// Extra returns how much memory the event takes in addition to the message that brought it.
 func (g *Event) Extra(jobs int) int64 {
 	extra := int64(jobs) * jobBytes
-	if !g.REST { // its payload was made of the message's
+	if !g.REST { // its payload is not the message's body but was made from it
 		extra += int64(len(g.Event.Payload))
 	}
 	return extra
 }
 
-// Emitting implements deliver.Origin: the first outcome brings an event that the
-// database doesn't have.
+// Emitting implements deliver.Origin. With the first outcome it returns the event if the database
+// doesn't have it.
 func (g *Event) Emitting() *domain.Event {
 	if g.REST || g.eventSent.Swap(true) {
 		return nil
@@ -84,7 +85,7 @@ func (g *Event) Emitting() *domain.Event {
 	return &g.Event
 }
 
-// settled is what takes the event out of the outbox; nil: it is not in it.
+// settled returns the key that removes the event from the outbox; nil: the event is not in the outbox.
 func (g *Event) settled() *domain.EventKey {
 	if !g.REST {
 		return nil
@@ -106,12 +107,13 @@ func (g *Event) Settle(n int) *record.Item {
 	if int(g.unstored.Load()) != n || g.abandoned.Load() {
 		return nil
 	}
-	g.settling = true // nobody reads that before the batch is stored
+	g.settling = true // not read before the batch is stored
 	return g.settlement()
 }
 
-// settlement is what settles the event after its outcomes, on the server that has them: a bus that is lost takes
-// outcomes with it that the database does not have, and an event that was settled before them would never be sent again.
+// settlement returns the item that settles the event after its outcomes, but only on the server that has these outcomes.
+// A bus that is lost may take outcomes with it that the database does not have, and an event that was settled before
+// them would never be sent again.
 func (g *Event) settlement() *record.Item {
 	return &record.Item{Settled: g.settled(), In: g.epoch, Done: g.done}
 }
@@ -144,11 +146,11 @@ func (g *Event) end() {
 
 func (g *Event) done() { g.stage.Done(g.Message) }
 
-// GiveBack has the event come again.
+// GiveBack gives the event back, so that it comes again.
 func (g *Event) GiveBack() { g.stage.Back(g.Message) }
 
-// FromBus reads an event that somebody published straight to the bus. What its
-// publisher left out comes from the stream, so that a repeat has the same.
+// FromBus reads an event that was published on NATS. Fields that its publisher left out are derived
+// from the stream, so that a repeat has the same ones.
 func FromBus(m *bus.Message, account string) (domain.Event, error) {
 	_, kind, _ := bus.ParseEventSubject(m.Subject())
 	parsed, err := envelope.FromBus(account, m.Header(), m.Body())

@@ -16,11 +16,11 @@ import (
 // headerAuthorization is the header that authenticates a request.
 const headerAuthorization = "Authorization"
 
-// auth is what each attempt has to do so that a webhook's receiver knows who calls. What is
-// the same in all of them, a header, is none of it.
+// auth is what each attempt has to do to authenticate callbacks at a webhook's receiver. A header
+// that is the same in all callbacks is not part of it.
 type auth struct {
-	identity func() (*egress.Identity, error) // nil: none
-	tokens   *tokens                          // nil: none
+	identity func() (*egress.Identity, error) // nil: there is no client certificate
+	tokens   *tokens                          // nil: there are no tokens
 }
 
 // authenticate prepares how callbacks of a webhook are authenticated.
@@ -41,7 +41,7 @@ func (p *Prepared) authenticate(kept domain.Secret) error {
 	case receiverauth.OAuth2:
 		p.auth = &auth{tokens: newTokens(of)}
 	case receiverauth.MTLS:
-		// To read a key takes long. Only those are read that are used.
+		// Reading a key takes long, so a key is read only when it is used.
 		p.auth = &auth{identity: sync.OnceValues(func() (*egress.Identity, error) { return identityOf(of) })}
 	}
 	return nil
@@ -59,15 +59,15 @@ func identityOf(of *receiverauth.Auth) (*egress.Identity, error) {
 	return egress.NewIdentity(&pair, authorities), nil
 }
 
-// failure is why a request could not be authenticated, for the log's readers. It has no
+// failure is why a request could not be authenticated, for readers of the log. It contains no
 // secret, and nothing of what a token server wrote.
 type failure string
 
 func (f failure) Error() string { return string(f) }
 
-// exchange sends a request that must be authenticated. A receiver that answers 401 to a token
-// gets the request once more, with a new one. All of it ends at the request's timeout. If it
-// fails with a failure there may have been an answer, 401, nevertheless.
+// exchange sends a request that must be authenticated. If a receiver answers 401 to a token,
+// exchange sends the request once more with a new token. All of that ends at the request's timeout.
+// If the error is a failure, the response may still be an answer, with status 401.
 func (p *Poster) exchange(ctx context.Context, a *auth, request *egress.Request, userAgent string) (egress.Response, error) {
 	if a.identity != nil {
 		identity, err := a.identity()
@@ -98,5 +98,5 @@ func (p *Poster) exchange(ctx context.Context, a *auth, request *egress.Request,
 	return p.client.Post(ctx, request), nil
 }
 
-// left is the time until a deadline. It is never 0, which would stand for no limit.
+// left returns the time until a deadline. It is never 0, because 0 means no limit.
 func left(deadline time.Time) time.Duration { return max(time.Until(deadline), 1) }

@@ -62,8 +62,8 @@ func (p *Poster) Post(ctx context.Context, r *deliver.Request) deliver.Response 
 	return result
 }
 
-// header returns the headers of a callback: ours, then the webhook's own, none of which
-// may have a name of ours.
+// header returns the headers of a callback: first Waybill's, then the webhook's own, which can't
+// have the name of one of Waybill's.
 func (p *Poster) header(prepared *Prepared, r *deliver.Request, signature string) []egress.Field {
 	h := make([]egress.Field, 0, 8+len(prepared.headers))
 	h = egress.Callback{

@@ -18,12 +18,12 @@ type Prepared struct {
 	headers []egress.Field
 	names   []string // of headers
 	current *signature.Signer
-	// overlap signs with the previous secret too, until its end.
+	// overlap signs with both the current and the previous secret, until overlapUntil.
 	overlap      *signature.Signer
 	overlapUntil time.Time
 	// asymmetric signs by v1a; nil: the webhook is signed by v1 alone.
 	asymmetric *asymmetric
-	auth       *auth // nil: nothing is to be done for it
+	auth       *auth // nil: attempts need no further authentication
 }
 
 // Prepare implements index.Prepare.
@@ -70,7 +70,8 @@ func (p *Prepared) sign(id string, at time.Time, body []byte) string {
 	return p.signer(at).Sign(id, at, body) + " " + signed
 }
 
-// stranger returns what signs in the same versions with keys that are made for this once: no receiver knows them.
+// stranger returns a Prepared that signs in the same versions, with new keys that are used only here: no receiver
+// knows them.
 func (p *Prepared) stranger() (*Prepared, error) {
 	key, err := signature.ParseSecret(domain.NewSecret().Reveal())
 	if err != nil {
@@ -83,7 +84,7 @@ func (p *Prepared) stranger() (*Prepared, error) {
 	return other, nil
 }
 
-// signer returns what signs at a time: during the overlap of a rotation both secrets.
+// signer returns the signer for a time: during the overlap of a rotation it signs with both secrets.
 func (p *Prepared) signer(at time.Time) *signature.Signer {
 	if p.overlap != nil && at.Before(p.overlapUntil) {
 		return p.overlap

@@ -18,16 +18,16 @@ import (
 	"waybill.dev/shared/receiverauth"
 )
 
-// How long a token is used.
+// These constants are how long a token is used.
 const (
-	tokenMargin  = time.Minute     // before its end it is used no more
-	tokenUnknown = 5 * time.Minute // for how long it is used when its end is not told
+	tokenMargin  = time.Minute     // a token is not used for this long before its end
+	tokenUnknown = 5 * time.Minute // how long a token is used if the server does not say when it ends
 	tokenMost    = 24 * time.Hour
 	maxToken     = 8 << 10 // bytes
 )
 
-// tokens has the token of one state of a webhook. Attempts share it, and when there is none
-// they wait for one request together.
+// tokens has the token of one state of a webhook. Attempts share the token. While there is none,
+// they wait together for one request.
 type tokens struct {
 	of   *receiverauth.Auth
 	form url.Values // of each request
@@ -50,12 +50,12 @@ func newTokens(of *receiverauth.Auth) *tokens {
 	return t
 }
 
-// get returns a token that is not stale, until the deadline. It fails with a failure.
+// get returns a token other than stale, until the deadline. Its error is a failure.
 func (t *tokens) get(ctx context.Context, by *asking, deadline time.Time, stale string) (string, error) {
 	if token := t.good(stale); token != "" {
 		return token, nil
 	}
-	// The request is for all that wait, and has a time of its own.
+	// The request serves all attempts that wait, so it has a timeout of its own.
 	answer := t.asking.DoChan("", func() (any, error) { return t.renew(context.WithoutCancel(ctx), by) })
 	timer := time.NewTimer(time.Until(deadline))
 	defer timer.Stop()
@@ -68,7 +68,7 @@ func (t *tokens) get(ctx context.Context, by *asking, deadline time.Time, stale 
 	}
 }
 
-// good returns the token, unless it is the stale one or nearly over; empty: there is none.
+// good returns the token, unless it is stale or about to end; empty: there is no good token.
 func (t *tokens) good(stale string) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -78,10 +78,10 @@ func (t *tokens) good(stale string) string {
 	return t.token
 }
 
-// renew asks for a token, for the attempts that wait and those that come.
+// renew asks for a token, for the attempts that wait now and those that come later.
 func (t *tokens) renew(ctx context.Context, by *asking) (string, error) {
 	if token := t.good(""); token != "" {
-		return token, nil // it came a moment ago
+		return token, nil // the token came a moment ago
 	}
 	began := time.Now()
 	token, life, err := t.ask(ctx, by, began.Add(by.timeout))
@@ -91,15 +91,15 @@ func (t *tokens) renew(ctx context.Context, by *asking) (string, error) {
 	return token, err
 }
 
-// asking is what a request for a token takes beside what the webhook says.
+// asking is what a request for a token needs in addition to the webhook's settings.
 type asking struct {
 	client    Client
 	userAgent string
 	timeout   time.Duration
 }
 
-// ask asks the token server (RFC 6749, section 4.4): with id and secret in the header, and
-// when it takes no such header with both in the body.
+// ask asks the token server (RFC 6749, section 4.4): with id and secret in the header or, if the
+// server does not accept that header, with both in the body.
 func (t *tokens) ask(ctx context.Context, by *asking, deadline time.Time) (token string, life time.Duration, err error) {
 	name, secret := url.QueryEscape(t.of.ClientID), url.QueryEscape(t.of.ClientSecret.Reveal())
 	request := &egress.Request{
@@ -127,8 +127,8 @@ func (t *tokens) ask(ctx context.Context, by *asking, deadline time.Time) (token
 
 func noToken(why string) error { return failure("no token for the receiver: the token server: " + why) }
 
-// refusal tells what a token server has answered, with its reason when that is one of those
-// that the standard has: text of its own is not told.
+// refusal describes the answer of a token server. It names the reason only if that is one of the
+// standard's codes; it never repeats other text of the server.
 func refusal(status int, body string) string {
 	var answer struct {
 		Error string `json:"error"`
@@ -160,7 +160,7 @@ func readToken(body string) (token string, life time.Duration, err error) {
 	return answer.Token, lifeOf(answer.Life), nil
 }
 
-// lifeOf reads for how long a token is good: seconds, which some servers write as text.
+// lifeOf reads how long a token is good: seconds, which some servers write as text.
 func lifeOf(raw json.RawMessage) time.Duration {
 	seconds, err := strconv.ParseFloat(strings.Trim(string(raw), `"`), 64)
 	if err != nil || math.IsNaN(seconds) {

@@ -11,13 +11,12 @@ import (
 	"waybill.dev/shared/packed"
 )
 
-// Batches of records are the one thing on the bus that no one but Waybill reads, and each
-// delivery is in one: their encoding is positional. JSON took 11 µs an outcome both ways
-// together, this takes less than one.
+// Only Waybill reads batches of records, and each delivery is in one. So their encoding is positional:
+// JSON took 11 µs an outcome to encode and decode, this encoding takes less than one.
 //
-// A batch is the version, then four lists (outcomes, events, settled, health), each its
-// length and its items, as package packed writes them. The first version has attempts without class and
-// transcript; the third has outcomes with a sequence, and certificates.
+// A batch is the version, then four lists (outcomes, events, settled, health). Each list is its length
+// and its items, in the encoding of package packed. In the first version, attempts have no class and no
+// transcript. In the third, outcomes have a sequence, and there are certificates.
 const (
 	recordsVersion = 3 // see bus.Formats
 	classless      = 1
@@ -40,14 +39,14 @@ const (
 	healthRecovered = 1 << (iota + 4)
 	healthCircuit
 	healthAnswer
-	healthAlarming // builds without alerts don't look at it
+	healthAlarming // builds without alerts ignore it
 )
 
-// healthCertificate is a flag of a health change, whose first bits are free.
+// healthCertificate is a flag of a health change; the lowest bits of the flags are free.
 const healthCertificate = 1
 
-// Least sizes of an item of each list: a length that promises more than there are bytes
-// is refused before anything is made of it.
+// The least sizes of an item of each list. A length that promises more items than the bytes can
+// hold is refused before memory is allocated for it.
 const (
 	leastOutcome = 34
 	leastEvent   = 13
@@ -55,8 +54,8 @@ const (
 	leastHealth  = 20
 )
 
-// Parse reads a message of RECORDS. What it returns shares body's bytes. bus.ErrVersion:
-// another build wrote it.
+// Parse reads a message of RECORDS. The result shares body's bytes. The error is bus.ErrVersion if
+// another build wrote the message in a version that this one does not know.
 func Parse(body []byte) (domain.RecordBatch, error) {
 	batch, err := parseRecords(body)
 	if err != nil {
@@ -74,7 +73,7 @@ const (
 	lists
 )
 
-// entry is an item in the form of a batch.
+// entry is an encoded item, ready for a batch.
 type entry struct {
 	encoded []byte     // the item's parts, in the order of the lists
 	ends    [lists]int // of each part in encoded
@@ -83,8 +82,8 @@ type entry struct {
 	done    func()
 }
 
-// part returns what an item has for a list on the server; empty: nothing. What settles an event is left out if its epoch
-// does not hold there.
+// part returns what an item adds to a list on the server; empty: nothing. The settlement of an event is left out if its
+// epoch does not hold on that server.
 func (e *entry) part(list int, server string) []byte {
 	from := 0
 	if list > 0 {
@@ -99,7 +98,7 @@ func (e *entry) part(list int, server string) []byte {
 // newEntry encodes an item.
 func newEntry(item *Item) entry {
 	e := entry{in: item.In, of: item.Of, done: item.Done}
-	room := 96 // enough for what settles an event
+	room := 96 // enough for a settlement
 	if o := item.Outcome; o != nil {
 		room = 240
 		if a := o.Attempt; a != nil {
@@ -153,7 +152,7 @@ func encode(entries []entry, server string) []byte {
 	return out
 }
 
-// Encode writes a batch as an emitter writes the items of which it consists.
+// Encode writes a batch in the same way as an emitter writes its items.
 func Encode(batch *domain.RecordBatch) []byte {
 	var entries []entry
 	for i := range batch.Outcomes {
@@ -220,7 +219,7 @@ func appendHealth(out []byte, h *domain.HealthChange) []byte {
 		}
 	}
 	if c := h.Certificate; c != nil {
-		var expires int64 // nanoseconds end in 2262, certificates may not
+		var expires int64 // in seconds: nanoseconds end in 2262, and a certificate may end later
 		if !c.ExpiresAt.IsZero() {
 			expires = c.ExpiresAt.Unix()
 		}
@@ -285,7 +284,7 @@ func (r *recordReader) outcome(o *domain.Outcome) {
 	o.RunStartedAt, o.NextAttemptAt, o.UpdatedAt = r.Time(), r.Time(), r.Time()
 	if flags&outcomeOrdered != 0 {
 		o.Sequence, o.Shipment = r.Number(), r.Number()
-		if o.Sequence <= 0 { // they begin with 1
+		if o.Sequence <= 0 { // sequences begin with 1
 			r.Fail()
 		}
 	}
@@ -300,7 +299,7 @@ func (r *recordReader) outcome(o *domain.Outcome) {
 	}
 }
 
-// transcript reads an attempt's transcript, which the first version has not.
+// transcript reads an attempt's transcript; the first version has none.
 func (r *recordReader) transcript() []byte {
 	if r.version == classless {
 		return nil
@@ -311,7 +310,7 @@ func (r *recordReader) transcript() []byte {
 	return nil
 }
 
-// class reads an attempt's class, which the first version has not.
+// class reads an attempt's class; the first version has none.
 func (r *recordReader) class() domain.Class {
 	if r.version == classless {
 		return ""

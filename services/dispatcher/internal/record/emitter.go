@@ -18,71 +18,72 @@ import (
 // Publisher stores batches on the bus; done is called exactly once.
 type Publisher interface {
 	PublishRecords(body []byte, done func(error))
-	// Server names the server that is connected, by an id that is another one after each
-	// start; empty: none is.
+	// Server returns the id of the connected server, which changes with each start of the server;
+	// empty: none is connected.
 	Server() string
 }
 
 const (
-	// linger is how long a batch waits for more items, unless enough came before. Only the event's acknowledgement
-	// waits for a record, and a message of one item costs as much as one of a hundred: at 100 events/s, a message for
-	// each took a quarter of all that the dispatcher and the bus do.
+	// linger is how long a batch waits for more items, unless it has enough before. Only the event's
+	// acknowledgement waits for a record. A message of one item costs as much as a message of a hundred: at 100
+	// events/s, a message for each item took a quarter of all that the dispatcher and the bus do.
 	linger = 40 * time.Millisecond
-	// enough is the most that a batch has.
+	// enough is the most items that a batch has.
 	enough = 200
-	// lingerInTurn is how long a batch waits that has an outcome of an ordered delivery: the next one of
-	// its shipment goes out when it is stored.
+	// lingerInTurn is how long a batch waits if it has an outcome of an ordered delivery, because the
+	// next delivery of the shipment goes out when the outcome is stored.
 	lingerInTurn = 5 * time.Millisecond
 	// outstanding is how many batches may wait for the bus at once.
 	outstanding = 4
-	// maxBatch is with how many bytes a batch is closed; the bus refuses 1 MiB, and
-	// one more item has some 270 KiB at most.
+	// maxBatch is the size in bytes from which a batch is closed. The bus refuses 1 MiB, and one
+	// more item has some 270 KiB at most.
 	maxBatch = 448 << 10
 )
 
 // Item is one thing to record; nil and empty parts are left out.
 type Item struct {
 	Outcome *domain.Outcome
-	Event   *domain.Event    // that came over the bus
-	Settled *domain.EventKey // all of whose deliveries are stored
-	// In is the epoch in which they were stored: Settled is left out when that does not hold
-	// by now, for the bus may have lost outcomes that the database does not have yet.
+	Event   *domain.Event    // an event that was published on NATS
+	Settled *domain.EventKey // an event with all deliveries stored
+	// In is the epoch in which these deliveries were stored. If it does not hold any more, Settled
+	// is left out, because the bus may have lost outcomes that the database does not have yet.
 	In     Epoch
 	Health *domain.HealthChange
-	// Of is the event that the outcome belongs to; nil: none that is to be settled.
+	// Of is the event that the outcome belongs to, if that event is to be settled; otherwise nil.
 	Of   Settler
-	Done func() // called once the bus has stored it, on a goroutine it must not block
+	Done func() // called once the bus has stored the item, on a goroutine that it must not block
 }
 
-// Settler is an event that is to be settled when each of its deliveries has a stored outcome.
+// Settler is an event that is settled when each of its deliveries has a stored outcome.
 type Settler interface {
-	// Settle is called once for each batch with outcomes of the event, with their number. If all others
-	// are stored, it returns what settles the event, which goes into the batch behind them; otherwise nil.
+	// Settle is called once for each batch with outcomes of the event, with their number. If all other
+	// outcomes are stored, it returns the item that settles the event, which goes into the batch behind
+	// them; otherwise nil.
 	Settle(n int) *Item
 }
 
-// Emitter gathers items into batches and has the bus store them, for ever if need be. It
-// takes whatever it is given, so those who begin what leads to more ask whether it is full.
+// Emitter gathers items into batches and stores them on the bus, and tries for ever if needed. It
+// accepts every item, so callers ask Full before they begin work that leads to more items.
 type Emitter struct {
 	publisher Publisher
 	log       *slog.Logger
 	enough    int          // items of a batch
-	most      int64        // bytes with which it is full
-	bytes     atomic.Int64 // of what is not stored yet
+	most      int64        // bytes with which the emitter is full
+	bytes     atomic.Int64 // bytes of items that are not stored yet
 
 	mu         sync.Mutex
 	pending    []entry
-	idle       *sync.Cond // pending is empty and nothing is under way
+	idle       *sync.Cond // pending is empty and no batch is on its way
 	publishing int
 
 	wake   signal.Signal // something is pending
-	full   signal.Signal // enough of it
-	inTurn signal.Signal // an ordered delivery's outcome, too
+	full   signal.Signal // enough items are pending
+	inTurn signal.Signal // the outcome of an ordered delivery is pending
 	slots  chan struct{}
 }
 
-// NewEmitter returns an emitter that is full with most bytes, for a stage that writes about rows
-// outcomes at a time, of which no batch has more; Run makes it work.
+// NewEmitter returns an emitter that is full with most bytes. rows is about how many outcomes the
+// stage writes at a time; no batch has more. Run makes the emitter work.
 func NewEmitter(publisher Publisher, rows int, most int64, log *slog.Logger) *Emitter {
 	e := &Emitter{
 		publisher: publisher, log: log, enough: min(rows, enough), most: most, wake: signal.New(), full: signal.New(),
@@ -95,7 +96,7 @@ func NewEmitter(publisher Publisher, rows int, most int64, log *slog.Logger) *Em
 // Full reports whether the items that wait for the bus have reached the bound.
 func (e *Emitter) Full() bool { return e.bytes.Load() >= e.most }
 
-// Bytes returns how much waits to be stored.
+// Bytes returns how many bytes wait to be stored.
 func (e *Emitter) Bytes() int64 { return e.bytes.Load() }
 
 // Emit takes an item over.
@@ -117,8 +118,7 @@ func (e *Emitter) Emit(item Item) {
 	}
 }
 
-// Run publishes batches until ctx is done. A caller that needs everything stored calls Flush
-// before.
+// Run publishes batches until ctx is done. A caller that needs everything stored calls Flush first.
 func (e *Emitter) Run(ctx context.Context) error {
 	for {
 		select {
@@ -143,7 +143,7 @@ func (e *Emitter) Run(ctx context.Context) error {
 	}
 }
 
-// await waits for more items. A signal that is left of an earlier batch ends a wait too early, once.
+// await waits for more items. A signal that is left over from an earlier batch ends one wait too early.
 func (e *Emitter) await(ctx context.Context) {
 	timer := time.NewTimer(linger)
 	defer timer.Stop()
@@ -198,7 +198,7 @@ func (e *Emitter) take() []entry {
 	return e.settle(batch)
 }
 
-// settle appends to a batch the settlements of the events that it completes.
+// settle appends the settlements of the events that a batch completes.
 func (e *Emitter) settle(batch []entry) []entry {
 	outcomes := make(map[Settler]int)
 	for i := range batch {

@@ -9,40 +9,40 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// Records knows how far the records are written.
+// Records tells how far the records are written.
 type Records interface {
 	// Written returns the sequence up to which every message of RECORDS is acknowledged.
 	Written(ctx context.Context) (uint64, error)
-	// Server names the server that is connected, by an id that is another one after each start.
+	// Server returns the id of the connected server, which changes with each start of the server.
 	Server() string
 }
 
-// askTime bounds the question to the bus how far all records are written.
+// askTime bounds the question to the bus up to where all records are written.
 const askTime = 2 * time.Second
 
 const (
-	// ripeTime is for how long what settles events is kept until everything before it is
-	// written, and maxUnripe for how many messages: the relay sends the other events once
-	// more, and finds their outcomes in the log.
+	// ripeTime is how long a settlement is kept until everything before it is written, and
+	// maxUnripe is for how many messages settlements are kept. The relay sends the events of all
+	// other settlements once more, and finds their outcomes in the log.
 	ripeTime  = 15 * time.Second
 	maxUnripe = 10_000
 )
 
-// Order tells of each message of RECORDS whether everything before it is written. Another
-// process that was served before may still have some of that in flight, or have died with
-// it: then it comes again only when the server has waited for it.
+// Order tells for each message of RECORDS whether everything before it is written. Another process
+// that was served before may still have some of these messages in flight, or have died with them:
+// then they come again only after the server has waited for that process.
 //
-// It matters for what settles an event: that comes after the event's outcomes, and must not
-// be in the database before they are. If the bus were lost in between, nobody would know
-// that they are missing. It is for one goroutine.
+// That matters for settlements: a settlement comes after the event's outcomes, and must not be in
+// the database before they are. If the bus were lost in between, nothing would show that they are
+// missing. Only one goroutine may use an Order.
 type Order struct {
 	records Records
-	next    uint64    // after this process's last message; 0: not known
-	last    time.Time // when that one was stored
+	next    uint64    // the sequence after this process's last message; 0: not known
+	last    time.Time // when that message was stored
 	unripe  []unripe
 }
 
-// unripe is a settlement that came before a message that another process has in flight.
+// unripe is a settlement that came while a message before it was in flight in another process.
 type unripe struct {
 	sequence uint64
 	keys     []domain.EventKey
@@ -50,18 +50,18 @@ type unripe struct {
 	at       time.Time
 }
 
-// NewOrder returns the order of what a process writes.
+// NewOrder returns an Order for the messages that a process writes.
 func NewOrder(records Records) *Order { return &Order{records: records} }
 
-// Keep keeps what a message settles until everything before it is written.
+// Keep keeps the settlements of a message until everything before the message is written.
 func (o *Order) Keep(m bus.Position, keys []domain.EventKey) {
 	if len(o.unripe) < maxUnripe {
 		o.unripe = append(o.unripe, unripe{m.Sequence, keys, EpochOf(o.records.Server()), time.Now()})
 	}
 }
 
-// Ripe returns what may be written by now. A server that was started again may have lost what
-// came before: then it is left to the relay.
+// Ripe returns the events that may be settled now. A server that was started again may have lost
+// outcomes: then the events are left to the relay.
 func (o *Order) Ripe(ctx context.Context, now time.Time) (keys []domain.EventKey) {
 	if len(o.unripe) == 0 {
 		return nil
@@ -80,8 +80,8 @@ func (o *Order) Ripe(ctx context.Context, now time.Time) (keys []domain.EventKey
 	return keys
 }
 
-// After returns, for messages that this process writes together and in this order, whether
-// everything before each is written by then.
+// After returns, for each of the messages that this process writes together and in this order,
+// whether everything before it is written when they are.
 func (o *Order) After(ctx context.Context, taken []bus.Position) []bool {
 	all := make([]bool, len(taken))
 	asked, written := false, uint64(0)
@@ -108,7 +108,7 @@ func (o *Order) After(ctx context.Context, taken []bus.Position) []bool {
 	return all
 }
 
-// written is as far as is known; 0 when the bus can't be asked.
+// written returns up to where all records are known to be written; 0 when the bus can't be asked.
 func (o *Order) written(ctx context.Context) uint64 {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()

@@ -20,34 +20,35 @@ import (
 type Source interface {
 	admission.Bus
 	RejectOwn(m *bus.Message, cause error, done func(error))
-	// Server names the server that is connected, by an id that is another one after each start.
+	// Server returns the id of the connected server, which changes with each start of the server.
 	Server() string
 }
 
-// Writer writes batches to the database, all or none; writing them again changes nothing.
+// Writer writes batches to the database, all of them or none. Writing a batch again changes nothing.
 type Writer interface {
 	Record(ctx context.Context, batches []domain.RecordBatch) (recorder.RecordResult, error)
 }
 
-// How many outcomes, events and changes of health are enough for one transaction. On SQLite it keeps all other writers
-// waiting, those that accept events among them: 40 take 1.5 to 3 ms of processor time. Beside webhooks
-// that fail, twice as many come in gatherFor, and acceptances took as much longer at p99.
+// RowsPostgres and RowsSQLite are how many outcomes, events and changes of health are enough for one transaction. On
+// SQLite a transaction keeps all other writers waiting, also those that accept events: 40 rows take 1.5 to 3 ms of
+// processor time. While webhooks fail, twice as many rows come in gatherFor, and acceptances took that much longer at
+// p99.
 const (
 	RowsPostgres = 1000
 	RowsSQLite   = 40
 )
 
 const (
-	// gatherFor and gatherMax bound what is written in one transaction: at most so long is
-	// waited for more, and no message is added to so many.
+	// gatherFor and gatherMax bound what is written in one transaction: the longest wait for more
+	// messages, and the most messages.
 	gatherFor = 40 * time.Millisecond
 	gatherMax = 64
-	// Once records wait for lateAfter, a transaction may have lateRows: each has its own flush to the
-	// disk, and the log must catch up.
+	// Once records wait for lateAfter, a transaction may have lateRows, so that the log catches up:
+	// each transaction has its own flush to the disk.
 	lateAfter = 250 * time.Millisecond
 	lateRows  = 200
 	writeTime = 20 * time.Second
-	// lookAgain is the time between two looks for settlements that may be written by now.
+	// lookAgain is the time between two checks for settlements that may be written now.
 	lookAgain = 500 * time.Millisecond
 )
 
@@ -66,8 +67,8 @@ type Stage struct {
 	turned chan struct{} // closed and replaced whenever yields changes
 }
 
-// NewStage returns a record stage that writes about rows outcomes at a time. What it has in
-// hand takes room; nil: without a bound.
+// NewStage returns a record stage that writes about rows outcomes at a time. The messages that it
+// works on take room; nil: there is no bound.
 func NewStage(source Source, writer Writer, rows int, room *admission.Budget, registerer prometheus.Registerer, log *slog.Logger) *Stage {
 	return &Stage{
 		source: source, writer: writer, rows: rows, inFlight: admission.NewRecords(room), order: NewOrder(written{source}), log: log,
@@ -75,7 +76,7 @@ func NewStage(source Source, writer Writer, rows int, room *admission.Budget, re
 	}
 }
 
-// Yield leaves the records to processes that read more of them than this one, or ends that.
+// Yield makes this process leave the records to processes that can read more versions, or ends that.
 func (s *Stage) Yield(yield bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,7 +93,7 @@ func (s *Stage) turn() (yields bool, turned <-chan struct{}) {
 	return s.yields, s.turned
 }
 
-// Run writes until ctx is done. Messages that were taken and not written then come again.
+// Run writes until ctx is done. Messages that were taken and not written by then come again.
 func (s *Stage) Run(ctx context.Context) error {
 	messages := make(chan *bus.Message, gatherMax)
 	written := make(chan struct{})
@@ -111,7 +112,7 @@ func (s *Stage) Run(ctx context.Context) error {
 	return nil
 }
 
-// consume takes records until this process's turn ends, or waits until it comes.
+// consume takes records until another process's turn begins, or waits for this process's turn.
 func (s *Stage) consume(ctx context.Context, messages chan<- *bus.Message) {
 	yields, turned := s.turn()
 	if yields {
@@ -186,7 +187,7 @@ func positions(messages []*bus.Message) []bus.Position {
 	return list
 }
 
-// written returns how far the records are written, and on which server.
+// written tells how far the records are written, and on which server.
 type written struct{ Source }
 
 // Written implements Records.
@@ -195,8 +196,8 @@ func (w written) Written(ctx context.Context) (uint64, error) {
 	return state.Acknowledged, err
 }
 
-// gather takes messages, the first one and what comes within gatherFor, up to the bounds.
-// It returns none when none of them can be read.
+// gather takes messages: the first one and those that come within gatherFor, up to the bounds. It
+// returns none when none of them can be read.
 func (s *Stage) gather(first *bus.Message, messages <-chan *bus.Message) ([]*bus.Message, []domain.RecordBatch) {
 	var taken []*bus.Message
 	var batches []domain.RecordBatch
@@ -228,8 +229,9 @@ func (s *Stage) gather(first *bus.Message, messages <-chan *bus.Message) ([]*bus
 	}
 }
 
-// unreadable leaves a batch of another version to a process that knows it. What no process
-// knows, or what is no batch at all, is rejected, so that what follows is not held up.
+// unreadable leaves a batch of another version to a process that knows that version. A message that
+// no process can read, or that is no batch, is rejected, so that it does not hold up the messages
+// behind it.
 func (s *Stage) unreadable(m *bus.Message, cause error) {
 	if errors.Is(cause, bus.ErrVersion) && m.Leave() {
 		s.inFlight.Done(m)
@@ -239,7 +241,7 @@ func (s *Stage) unreadable(m *bus.Message, cause error) {
 	s.metrics.unreadable.Inc()
 	s.source.RejectOwn(m, cause, func(err error) {
 		s.inFlight.Done(m)
-		if err == nil { // else it comes again
+		if err == nil { // on an error the message comes again
 			m.Ack()
 		}
 	})

@@ -9,8 +9,8 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// consume takes the due deliveries of a shard until ctx is done. Among all that consume a shard the server
-// serves one.
+// consume takes the due deliveries of a shard until ctx is done. The server serves only one of all the
+// processes that consume a shard.
 func (d *Due) consume(ctx context.Context, shard int) {
 	name := bus.DueConsumer(shard)
 	admission.GoOn(ctx, d.log, name, func(works func()) error {
@@ -23,22 +23,23 @@ func (d *Due) consume(ctx context.Context, shard int) {
 }
 
 const (
-	// dueAhead is how many due deliveries of a shard wait in this process to be handled, at
-	// most.
+	// dueAhead is how many due deliveries of a shard wait in this process at most until they are
+	// handled.
 	dueAhead = 256
-	// dueHeartbeat is how often the server says that it still knows the request: a request that was lost
-	// in a cluster is made again after two of them. Each of the shards has one, and they are most of
-	// what an idle process wakes for.
+	// dueHeartbeat is how often the server confirms a pull request: a request that was lost in a
+	// cluster is made again after two missing heartbeats. Each shard has a request, and their
+	// heartbeats are most of what wakes an idle process.
 	dueHeartbeat = 5 * time.Second
 	dueExpiry    = 30 * time.Second
 )
 
-// pull takes due deliveries by a continuous pull until there is no room for more of them;
-// what the client has of them then is given back.
+// pull takes due deliveries by a continuous pull until ctx is done or there is no room for more.
+// The deliveries that the client has then are given back.
 func (d *Due) pull(ctx context.Context, consumer *bus.Consumer, works func()) error {
 	options := bus.PullOptions{Messages: dueAhead, Expiry: dueExpiry, Heartbeat: dueHeartbeat}
 	if d.room != nil {
-		// The client asks for more when half of it is handled, so it may have twice as much.
+		// The client asks for more when half of the messages are handled, so it may have twice as many
+		// bytes.
 		options.Bytes = max(admission.LargestTask, d.room.Limit()/(4*domain.Shards))
 		granted, err := d.room.Reserve(ctx, 2*options.Bytes, 2*options.Bytes)
 		if err != nil {

@@ -1,5 +1,5 @@
-// Package retry takes deliveries that are due: retries whose wait is over, and tests,
-// retries and replays that somebody asked for. The later stages treat all of them alike.
+// Package retry takes deliveries that are due: retries after their wait, and tests, retries and
+// replays that an API caller asked for. The later stages treat all of them alike.
 package retry
 
 import (
@@ -43,13 +43,13 @@ type Due struct {
 
 	mu        sync.Mutex
 	begin     func(shard int) (stop func())         // consumes a shard within Run; nil: not running
-	attempted map[domain.DeliveryID]domain.Revision // the revision that is attempted, or being stored
+	attempted map[domain.DeliveryID]domain.Revision // the revision that is attempted or being stored
 	stops     map[int]func()
 	owned     map[int]bool
 	workers   sync.WaitGroup
 }
 
-// New returns a Due. What it has in flight takes room; nil: without a bound.
+// New returns a Due. The messages that it has in flight take room; nil: there is no bound.
 func New(source Bus, deliverer Deliverer, hooks Index, room *admission.Budget, log *slog.Logger) *Due {
 	return &Due{
 		bus: source, deliverer: deliverer, index: hooks, log: log, room: room, inFlight: admission.NewMessages(room),
@@ -85,10 +85,11 @@ func (d *Due) Run(ctx context.Context) error {
 	return nil
 }
 
-// Attend keeps the deliveries in flight from going to others, until ctx is done. It outlives Run.
+// Attend keeps the deliveries in flight from going to other dispatchers, until ctx is done. It
+// outlives Run.
 func (d *Due) Attend(ctx context.Context) error { return d.inFlight.Run(ctx) }
 
-// apply brings a shard's consumption in line with its ownership; d.mu is held.
+// apply starts or stops the consumption of a shard, as the shard is owned or not; d.mu is held.
 func (d *Due) apply(shard int) {
 	stop, running := d.stops[shard]
 	switch {
@@ -106,21 +107,21 @@ func (d *Due) handle(ctx context.Context, m *bus.Message) {
 	}
 	task, err := bus.ParseTask(m.Header(), m.Body())
 	if err != nil {
-		// It can't be delivered by this build, and must neither block nor be lost.
+		// This build can't deliver it. The message must neither block others nor be lost.
 		d.log.Error("a due delivery can't be read and is set aside", "sequence", m.Sequence, "error", err)
 		d.bus.SetAside(m.Entry(), err, func(err error) {
 			d.inFlight.Done(m)
-			if err == nil { // else it comes again
+			if err == nil { // on an error the message comes again
 				m.Ack()
 			}
 		})
 		return
 	}
 	if task.Request == "" && !d.take(task) {
-		// It is being attempted: this is another copy of it, and what comes of the attempt
-		// is stored anew. A copy that comes later is never dropped: its schedule may have
-		// replaced the one that is newer. Nor is a newer one: it is what came of the attempt,
-		// due already, while the record of it still waits for the bus.
+		// The delivery is being attempted. This message is a copy, and the outcome of the attempt
+		// is stored in a new message. A copy that comes after that is not dropped, because its
+		// schedule may have replaced the newer one. A newer revision is not dropped either: it is
+		// the outcome of the attempt, due already while its record still waits for the bus.
 		d.inFlight.Done(m)
 		m.Ack()
 		return
@@ -133,11 +134,11 @@ func (d *Due) handle(ctx context.Context, m *bus.Message) {
 	d.offer(ctx, job)
 }
 
-// longest bounds how long a delivery waits here for its time. The bus hands it out 250 ms before
+// longest bounds how long a delivery waits here until it is due. The bus hands it out 250 ms before
 // that time, but the clocks of two machines may differ by more.
 const longest = time.Second
 
-// wait offers a job when its time has come. If ctx is done before that, another dispatcher gets the
+// wait offers a job when it is due. If ctx is done before that, another dispatcher gets the
 // delivery.
 func (d *Due) wait(ctx context.Context, left time.Duration, job *deliver.Job) {
 	timer := time.NewTimer(left)
@@ -163,7 +164,8 @@ func (d *Due) offer(ctx context.Context, job *deliver.Job) {
 	})
 }
 
-// take takes a delivery in flight; false: it is already, as new as this or newer.
+// take marks a delivery as being attempted; false: the same or a newer revision is being attempted
+// already.
 func (d *Due) take(task *domain.Task) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -174,7 +176,7 @@ func (d *Due) take(task *domain.Task) bool {
 	return true
 }
 
-// let lets go of a revision of a delivery.
+// let removes the mark of take for a revision of a delivery.
 func (d *Due) let(id domain.DeliveryID, rev domain.Revision) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -193,9 +195,9 @@ type origin struct {
 	rev      domain.Revision
 }
 
-// Stored implements deliver.Origin: what took over is stored, so the server's word is
-// waited for that this one is gone; without it the delivery would be repeated. A message with the same
-// delivery that arrives meanwhile is the attempt that follows, not a duplicate.
+// Stored implements deliver.Origin. The message that replaces this one is stored, so Stored waits
+// until the server confirms that this one is acknowledged; otherwise the delivery could be repeated. A
+// message with the same delivery that arrives before that is the next attempt, not a duplicate.
 func (o *origin) Stored() {
 	o.d.let(o.delivery, o.rev)
 	go func() {

@@ -1,10 +1,10 @@
 // Package shard decides which dispatcher owns which shard. Each dispatcher announces once a second
-// that it is alive. A rendezvous hash over those heard in the last 3.5 seconds gives
-// every shard one owner, without a coordinator. For a moment, two may believe that
-// they own the same shard. The pinned consumers serve only one of them.
+// that it is alive. A rendezvous hash over the dispatchers that were heard in the last 3.5 seconds
+// gives every shard one owner, without a coordinator. For a moment, two dispatchers may believe
+// that they own the same shard. The pinned consumers serve only one of them.
 //
-// While two versions run side by side, only the dispatchers that can read the most of what is on
-// the bus own shards.
+// While two versions run side by side, only the dispatchers that can read the most formats own
+// shards.
 package shard
 
 import (
@@ -43,29 +43,29 @@ type Owners struct {
 
 	dividing sync.Mutex // keeps changes in order
 
-	// These two are read for each delivery, some of them many times. They change under mu.
+	// owned and live are read for each delivery, some of them many times. They change under mu.
 	owned [domain.Shards]atomic.Bool
 	live  atomic.Int64
 
 	mu       sync.Mutex
 	seen     map[string]peer
-	behind   bool // another one reads more
+	behind   bool // another dispatcher reads more formats
 	gone     bool
 	on       []func(shard int, owned bool)
 	onBehind []func(behind bool)
 
-	introduced     chan struct{} // closed once this one knows who is there
+	introduced     chan struct{} // closed once this dispatcher knows the others
 	introducedOnce sync.Once
 }
 
 // peer is another dispatcher.
 type peer struct {
-	at    time.Time // when it was last heard
+	at    time.Time // when the dispatcher was last heard
 	reads int
 }
 
-// New returns the shard owners as this dispatcher, named self, sees them. It reads what is on
-// the bus up to the version given.
+// New returns the shard owners as this dispatcher, named self, sees them. reads is the version up
+// to which it reads the formats on the bus.
 func New(self string, reads int, subject string, announcer Announcer, log *slog.Logger) *Owners {
 	m := &Owners{
 		self: self, reads: reads, subject: subject, announcer: announcer, log: log,
@@ -88,8 +88,8 @@ func (m *Owners) Owns(id domain.WebhookID) bool { return m.owned[id.Shard()].Loa
 // OwnsAccount reports whether this dispatcher keeps the order of an account.
 func (m *Owners) OwnsAccount(name string) bool { return m.owned[domain.AccountShard(name)].Load() }
 
-// Introduced is closed once this dispatcher knows the other dispatchers. Before that, the dispatcher would
-// take itself for the only one.
+// Introduced returns a channel that is closed once this dispatcher knows the other dispatchers. Before
+// that, it would take itself for the only one.
 func (m *Owners) Introduced() <-chan struct{} { return m.introduced }
 
 func (m *Owners) introduce() { m.introducedOnce.Do(func() { close(m.introduced) }) }
@@ -100,12 +100,12 @@ func (m *Owners) Live() int { return int(m.live.Load()) }
 type beat struct {
 	ID   string `json:"id"`
 	Gone bool   `json:"gone,omitempty"`
-	// Reads is the version up to which it reads what is on the bus; a build that does not
-	// say so reads the first.
+	// Reads is the version up to which the dispatcher reads the formats on the bus. A build that
+	// does not send it reads the first.
 	Reads int `json:"reads,omitempty"`
 }
 
-// Run takes part until ctx is done. Then it announces its end and gives all shards up.
+// Run takes part until ctx is done. Then it announces that it ends, and gives up all shards.
 func (m *Owners) Run(ctx context.Context) error {
 	stop, err := m.announcer.Listen(m.subject, m.heard)
 	if err != nil {
@@ -153,9 +153,9 @@ func (m *Owners) heard(body []byte) {
 	}
 	m.mu.Unlock()
 	if !known && !b.Gone {
-		m.say(beat{ID: m.self, Reads: m.reads}) // who comes new learns at once who is there
+		m.say(beat{ID: m.self, Reads: m.reads}) // a new dispatcher learns at once which others are there
 	}
-	if known == b.Gone { // somebody new, or somebody gone
+	if known == b.Gone { // a dispatcher has come or gone
 		m.divide(time.Now())
 	}
 }
@@ -238,7 +238,7 @@ func (m *Owners) notify(changes []change) {
 	}
 }
 
-// owner is the dispatcher whose hash with the shard is greatest.
+// owner returns the id of the dispatcher that has the greatest hash with the shard.
 func owner(ids []string, shard int) string {
 	var best string
 	var greatest uint64
