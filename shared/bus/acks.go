@@ -12,31 +12,32 @@ import (
 )
 
 const (
-	// publishTimeout is how long an acknowledgement of the bus is waited for. What was not
-	// acknowledged by then is published again by its owner, under the same message id.
+	// publishTimeout is how long a publication waits for the acknowledgement of the bus. After that
+	// its owner publishes the message again, under the same message id.
 	publishTimeout = 5 * time.Second
-	// lookEvery is how often it is looked which publications have had that time.
+	// lookEvery is how often publications are checked for that time.
 	lookEvery = publishTimeout / 20
-	// maxUnacknowledged is how many publications may wait for their acknowledgement. Their
-	// owners have lower bounds.
+	// maxUnacknowledged is how many publications may wait for their acknowledgement. The owners of
+	// publications have lower bounds.
 	maxUnacknowledged = 1 << 16
-	// A stream of a cluster whose leader was lost has none for four to nine seconds. What is
-	// published meanwhile reaches nobody, which the server says at once: it is sent again
-	// until there is a leader, for the relay would come to it many seconds later. In sum it
-	// stays below the margin after which the relay takes an event for lost.
+	// A stream of a cluster that has lost its leader has none for four to nine seconds. A message
+	// that is published in that time reaches no stream, and the server says so at once. The message
+	// is sent again until there is a leader, because the relay would find it only many seconds
+	// later. In sum that takes less time than the margin after which the relay takes an event for
+	// lost.
 	electionWait    = 500 * time.Millisecond
 	electionRetries = 18
 )
 
-// acks publishes to streams, and waits for their acknowledgements without a goroutine or a
-// timer for each. The client library's asynchronous publishing has a timer, two maps and a
-// decoder of JSON for each message, which took more than to send it.
+// acks publishes to streams and waits for their acknowledgements, without a goroutine or a timer
+// for each. The client library's asynchronous publishing has a timer, two maps and a JSON decoder
+// for each message, which took more time than sending the message.
 type acks struct {
 	conn *nats.Conn
 
 	mu      sync.Mutex
-	prefix  string // of the subjects of acknowledgements; empty: nothing was published yet
-	last    uint64 // number of a publication
+	prefix  string // of the subjects of acknowledgements; empty: nothing has been published yet
+	last    uint64 // number of the last publication
 	waiting map[uint64]*publication
 	looking bool // look will run
 }
@@ -45,7 +46,7 @@ type acks struct {
 type publication struct {
 	msg     *nats.Msg
 	done    func(duplicate bool, err error)
-	sent    time.Time // the last time; later than now: it will be
+	sent    time.Time // when it was last sent; in the future: when it will be sent again
 	retries int
 }
 
@@ -69,7 +70,7 @@ func (a *acks) publish(m *nats.Msg, done func(duplicate bool, err error)) {
 	a.send(id, p)
 }
 
-// await notes a publication, and gives it the subject of its acknowledgement.
+// await registers a publication, and gives it the subject of its acknowledgement.
 func (a *acks) await(p *publication) (id uint64, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -99,7 +100,7 @@ func (a *acks) send(id uint64, p *publication) {
 	}
 }
 
-// take removes a publication; nil: it is over already.
+// take removes and returns a publication; nil: it has ended already.
 func (a *acks) take(id uint64) *publication {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -108,12 +109,12 @@ func (a *acks) take(id uint64) *publication {
 	return p
 }
 
-// answered handles the acknowledgement of a stream, or the answer of a server that knows no
-// such stream.
+// answered handles the acknowledgement of a stream, or a server's answer that there is no such
+// stream.
 func (a *acks) answered(m *nats.Msg) {
 	id, err := strconv.ParseUint(m.Subject[len(a.prefix):], 36, 64)
 	if err != nil {
-		return // nobody was given this subject
+		return // this subject belongs to no publication
 	}
 	if len(m.Data) == 0 && m.Header.Get("Status") == "503" {
 		a.unheard(id)
@@ -124,7 +125,7 @@ func (a *acks) answered(m *nats.Msg) {
 	}
 }
 
-// unheard sends a message again that reached no stream.
+// unheard sends a message that reached no stream once more.
 func (a *acks) unheard(id uint64) {
 	a.mu.Lock()
 	p := a.waiting[id]
@@ -151,8 +152,8 @@ func (a *acks) unheard(id uint64) {
 	}
 }
 
-// look gives up the publications that have waited for publishTimeout. It runs again as long as
-// others wait.
+// look gives up the publications that have waited for publishTimeout. It schedules itself again as
+// long as others wait.
 func (a *acks) look() {
 	before := time.Now().Add(-publishTimeout)
 	a.mu.Lock()
@@ -173,7 +174,8 @@ func (a *acks) look() {
 	}
 }
 
-// fail gives up all that waits: its acknowledgements would come over a connection that is gone.
+// fail gives up all publications that wait, because their acknowledgements would come over a
+// connection that is gone.
 func (a *acks) fail(err error) {
 	a.mu.Lock()
 	gone := a.waiting
@@ -184,7 +186,7 @@ func (a *acks) fail(err error) {
 	}
 }
 
-// acknowledgement reads what a stream says of a publication.
+// acknowledgement reads a stream's answer to a publication.
 func acknowledgement(body []byte) (duplicate bool, err error) {
 	if plain(body) {
 		return false, nil
@@ -205,8 +207,8 @@ func acknowledgement(body []byte) (duplicate bool, err error) {
 	return ack.Duplicate, nil
 }
 
-// plain reports whether a stream has stored a message and has nothing else to say than where:
-// {"stream":"EVENTS","seq":1}. Nearly all acknowledgements are so, and are not decoded.
+// plain reports whether an acknowledgement says only where a stream has stored the message:
+// {"stream":"EVENTS","seq":1}. Nearly all acknowledgements are like that, and are not decoded.
 func plain(body []byte) bool {
 	rest, ok := bytes.CutPrefix(body, []byte(`{"stream":"`))
 	if !ok {

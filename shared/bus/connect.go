@@ -23,20 +23,20 @@ import (
 
 // Options say how to reach the bus and how to keep its streams.
 type Options struct {
-	// URL of the servers, comma separated; may carry user and password.
+	// URL has the URLs of the servers, separated by commas; they may contain user and password.
 	URL string
 	// InProcess joins a server in this process instead of dialling URL.
 	InProcess nats.InProcessConnProvider
-	// Name shows in the server's connection list. The inbox prefix is _INBOX_<Name>.
+	// Name is shown in the server's list of connections. The inbox prefix is _INBOX_<Name>.
 	Name   string
 	Logger *slog.Logger
-	// MACKeys authenticate what api published to EVENTS; the first one signs.
+	// MACKeys authenticate the events that api published to EVENTS; the first one signs.
 	MACKeys [][]byte
 
 	Replicas     int           // of each stream; 0: 1
 	Retention    time.Duration // of EVENTS and REJECTED; 0: 72 h
 	DedupeWindow time.Duration // of EVENTS; 0: 2 min
-	// MaxBytes of EVENTS; 0: 8 GiB. What no longer fits is refused.
+	// MaxBytes of EVENTS; 0: 8 GiB. Events that do not fit any more are refused.
 	MaxBytes int64
 }
 
@@ -50,7 +50,7 @@ type Bus struct {
 
 	mu      sync.Mutex
 	handles map[string]jetstream.Stream // by name; those that were looked up
-	sizes   map[string]int64            // of streams, as they were made last
+	sizes   map[string]int64            // of streams, as they were last made
 
 	listeners []signal.Signal
 
@@ -64,8 +64,8 @@ type Bus struct {
 	listing  singleflight.Group // of the consumers of EVENTS
 }
 
-// Connect opens the connection. It doesn't wait for the server: while none answers,
-// every call fails with domain.ErrUnavailable and reconnecting goes on.
+// Connect opens the connection. It doesn't wait for the server: while no server answers, every call
+// fails with domain.ErrUnavailable, and the connection goes on reconnecting.
 func Connect(options Options) (*Bus, error) {
 	if options.Replicas == 0 {
 		options.Replicas = 1
@@ -128,7 +128,7 @@ func (b *Bus) dial(more ...nats.Option) (*nats.Conn, error) {
 		nats.Timeout(2 * time.Second),
 		nats.PingInterval(5 * time.Second),
 		nats.MaxPingsOutstanding(2),
-		// Nothing is buffered while disconnected: who publishes must learn of it.
+		// Nothing is buffered while disconnected, because a publisher must learn that its message was not sent.
 		nats.ReconnectBufSize(-1),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			b.log.Warn("bus error", "error", err)
@@ -144,13 +144,13 @@ func (b *Bus) dial(more ...nats.Option) (*nats.Conn, error) {
 	return conn, nil
 }
 
-// Close closes the connection; what was published and not acknowledged fails.
+// Close closes the connection. Publications that are not acknowledged fail.
 func (b *Bus) Close() {
 	b.conn.Close()
 	b.acks.fail(nats.ErrConnectionClosed)
 }
 
-// Addresses returns the servers that are known, as host:port.
+// Addresses returns the known servers as host:port.
 func (b *Bus) Addresses() []string {
 	var addresses []string
 	for _, server := range b.conn.Servers() {
@@ -188,8 +188,8 @@ func (b *Bus) WaitReady(ctx context.Context) error {
 	return nil
 }
 
-// Reconnects returns a channel that gets a value after each (re)connection; values
-// that nobody has taken yet fall together into one.
+// Reconnects returns a channel that gets a value after each connection and reconnection; values
+// that were not received yet become one.
 func (b *Bus) Reconnects() (c <-chan struct{}, stop func()) {
 	listener := signal.New()
 	b.mu.Lock()
@@ -215,24 +215,24 @@ func (b *Bus) PublishRecords(body []byte, done func(error)) {
 	b.acks.publish(&nats.Msg{Subject: SubjectRecords, Data: body}, func(_ bool, err error) { done(err) })
 }
 
-// Server returns the id of the server that is connected; it has another one after each
-// start. Empty: none is connected.
+// Server returns the id of the connected server, which changes with each start of the server;
+// empty: none is connected.
 func (b *Bus) Server() string { return b.conn.ConnectedServerId() }
 
-// Announce publishes body on a core subject. It may be lost.
+// Announce publishes body on a core subject. The announcement may be lost.
 func (b *Bus) Announce(subject string, body []byte) {
 	if err := b.conn.Publish(subject, body); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
 		b.log.Debug("announcement lost", "subject", subject, "error", err)
 	}
 }
 
-// hears ends the subject on which a listener of ListenAnswering says that it hears the announcer, before it acts. Announcers of
-// an earlier version listen to answers alone.
+// hears is the last part of the subject on which a listener of ListenAnswering says, before it acts, that it has heard the
+// announcer. Announcers of an earlier version receive only the answers.
 const hears = ".hears"
 
-// AnnounceAnswered is Announce that waits for those who listen with ListenAnswering. It ends when each listener that hears
-// the announcement has answered and none has said anything for quiet, or after limit. It returns the number of
-// answers. If nobody listens, it returns at once.
+// AnnounceAnswered is Announce that waits for the listeners of ListenAnswering. It ends when each listener that has heard
+// the announcement has answered and nothing came from any listener for quiet, or after limit. It returns the number of
+// answers. If there are no listeners, it returns at once.
 func (b *Bus) AnnounceAnswered(ctx context.Context, subject string, body []byte, quiet, limit time.Duration) int {
 	answers := make(chan *nats.Msg, 64)
 	inbox := subjectAnswer + nats.NewInbox()
@@ -257,7 +257,7 @@ func (b *Bus) AnnounceAnswered(ctx context.Context, subject string, body []byte,
 		select {
 		case m := <-answers:
 			switch {
-			case m.Header.Get("Status") != "": // the server: nobody listens
+			case m.Header.Get("Status") != "": // from the server: there are no listeners
 				return n
 			case m.Subject != reply:
 				heard++
@@ -289,8 +289,8 @@ func (b *Bus) ListenAnswering(subject string, handle func(body []byte, answer fu
 	return func() { _ = sub.Unsubscribe() }, nil
 }
 
-// Sync returns when the server knows of everything that was asked of it before, the
-// subscriptions of Listen among it.
+// Sync returns when the server has handled everything that this process has sent to it,
+// subscriptions of Listen included.
 func (b *Bus) Sync(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()

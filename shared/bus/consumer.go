@@ -10,8 +10,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Consumer is a consumer of a stream, as one of those that it serves sees it. It is for one
-// goroutine.
+// Consumer is a consumer of a stream, as seen by one of the processes that it serves. Only one
+// goroutine may use it.
 type Consumer struct {
 	bus      *Bus
 	stream   string
@@ -23,24 +23,25 @@ type Consumer struct {
 // MaxFetch is how many messages one fetch may ask for.
 const MaxFetch = 500
 
-// ErrAway is returned by a fetch while no server is connected. It comes after a moment, so
-// that the next one may begin at once. A fetch that was under way returns it when a server is connected again.
+// ErrAway is returned by a fetch while no server is connected. The fetch returns it after a moment, so that
+// the caller may begin the next one at once. A fetch that had begun before returns it when a server is
+// connected again.
 var ErrAway = errors.New("no server is connected")
 
 // FetchOptions say how messages are fetched.
 type FetchOptions struct {
-	Wait time.Duration // for the first message; 0: what is there is taken
-	// Heartbeat is how often the server must give a sign of life during the fetch. When 0, the server need not.
+	Wait time.Duration // for the first message; 0: only messages that are there already are taken
+	// Heartbeat is how often the server must show during the fetch that it is alive; 0: it need not.
 	Heartbeat time.Duration
-	// Bytes bounds what is handed out; 0: it is not bounded.
+	// Bytes bounds the size of the messages that one fetch brings; 0: there is no bound.
 	Bytes int64
 	// Pinned must be set for a consumer that serves one process at a time.
 	Pinned bool
 }
 
-// Fetch asks for at most n messages and hands each to take when it comes. Without an error
-// there may have been none: nothing came in time, or the server serves another process. Its
-// error is ctx's when that ends first.
+// Fetch asks for at most n messages and calls take with each when it comes. If there is no error,
+// there may have been no message: none came in time, or the server serves another process. The
+// error is ctx's when ctx ends first.
 func (c *Consumer) Fetch(ctx context.Context, n int, options FetchOptions, take func(*Message)) error {
 	if err := c.open(options.Pinned); err != nil {
 		return err
@@ -59,8 +60,9 @@ func (c *Consumer) Fetch(ctx context.Context, n int, options FetchOptions, take 
 	return err
 }
 
-// Await returns when the consumer has a message, after wait, or when other has a value; the message is left.
-// Its error is ctx's when that ends first. For a consumer that is not pinned.
+// Await returns when the consumer has a message, after wait, or when other has a value. It leaves the
+// message with the consumer. The error is ctx's when ctx ends first. Await can't be used with a pinned
+// consumer.
 func (c *Consumer) Await(ctx context.Context, wait time.Duration, other <-chan struct{}) error {
 	if err := c.open(false); err != nil {
 		return err
@@ -72,7 +74,7 @@ func (c *Consumer) Await(ctx context.Context, wait time.Duration, other <-chan s
 	return err
 }
 
-// open makes the puller, the first time.
+// open makes the puller at the first call.
 func (c *Consumer) open(pinned bool) (err error) {
 	if c.puller != nil {
 		return nil
@@ -85,7 +87,7 @@ func (c *Consumer) open(pinned bool) (err error) {
 	return err
 }
 
-// Close ends the fetching, and gives back what came and was not taken.
+// Close ends the fetching, and gives back messages that have come and were not taken.
 func (c *Consumer) Close() {
 	if c.puller != nil {
 		c.puller.close()
@@ -95,9 +97,9 @@ func (c *Consumer) Close() {
 
 // PullOptions say how messages are pulled.
 type PullOptions struct {
-	Messages  int           // so many are sent ahead at most
-	Bytes     int64         // of messages sent ahead; 0: they are not bounded
-	Expiry    time.Duration // of one request of the client
+	Messages  int           // how many messages are sent ahead at most
+	Bytes     int64         // of messages sent ahead; 0: there is no bound
+	Expiry    time.Duration // how long one request of the client lasts
 	Heartbeat time.Duration
 }
 
@@ -107,7 +109,7 @@ type Pull struct {
 	messages jetstream.MessagesContext
 }
 
-// Pull has messages sent ahead of those that are worked upon.
+// Pull begins a continuous consumption: the server sends messages ahead of those that the process works on.
 func (c *Consumer) Pull(options PullOptions) (*Pull, error) {
 	ahead := jetstream.PullMessagesOpt(jetstream.PullMaxMessages(options.Messages))
 	if options.Bytes > 0 {
@@ -130,8 +132,8 @@ func (p *Pull) Next(ctx context.Context) (*Message, error) {
 	return wrap(msg)
 }
 
-// Close ends the consumption and gives back what was sent ahead, so that it needn't wait for
-// AckWait.
+// Close ends the consumption and gives back messages that were sent ahead, so that they needn't
+// wait for AckWait.
 func (p *Pull) Close() {
 	p.messages.Drain()
 	for {

@@ -18,15 +18,16 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// headerAccepted marks what api published after it was committed: event id, time of
-// acceptance (Unix ms), configuration version of that commit, round of publication, and
-// a MAC over them, the subject and the body. With a valid one a dispatcher takes the body as it is; without,
-// the message is some publisher's own and is checked like a REST body.
+// headerAccepted marks an event that api published after its commit. It has the event id, the time of
+// acceptance (Unix ms), the configuration version of that commit, the round of publication, and a MAC over
+// these, the subject and the body. If the header is valid, a dispatcher takes the body as it is; otherwise
+// the message is that of a publisher on NATS, and is checked like a REST body.
 const (
 	headerAccepted    = "Waybill-Accepted"
 	headerTraceParent = "traceparent"
-	// headerPlace has an event's place among those of its account, and a MAC over it and
-	// headerAccepted. Only accounts that use order have it, and only what keeps that order reads it.
+	// headerPlace has an event's place among those of its account, and a MAC over the place and
+	// headerAccepted. Only events of accounts that use order have it, and only the code that keeps
+	// that order reads it.
 	headerPlace = "Waybill-Place"
 	headerTask  = "Waybill-Task"
 )
@@ -34,25 +35,25 @@ const (
 // Accepted is an event that REST accepted, on its way through EVENTS.
 type Accepted struct {
 	Event domain.Event
-	// Version is the configuration version that was read in the event's commit: no
-	// dispatcher may fan it out with an older index.
+	// Version is the configuration version that was read in the event's commit. No dispatcher may
+	// fan the event out with an older index.
 	Version     int64
 	TraceParent string
-	// Round is 0 for the first publication. The relay counts up when the bus has lost
-	// the event; then some of its deliveries may have been made already.
+	// Round is 0 for the first publication. The relay adds 1 when the bus has lost the event; then
+	// some of its deliveries may have been made already.
 	Round int
-	// Place numbers the events of an account that uses order, from 1 on and without a gap, as they were
-	// committed; 0: it has none.
+	// Place is the number of the event among those of an account that uses order, in the order of
+	// commits: from 1 on and without a gap. 0: the event has none.
 	Place int64
-	// Unknown: another build accepted it and says more than this one reads. It is to be left
-	// to a process that knows it; nothing else is set.
+	// Unknown: another build has accepted the event, and the header has more than this build can
+	// read. The event must be left to a process that can read it; no other field is set.
 	Unknown bool
 }
 
-// PublishEvent publishes an accepted event under <account>.<id> as message id and calls
-// done exactly once. Later rounds have message ids of their own, so that what the bus
-// has lost is not taken for a repeat. A repeat on round 0 means that somebody else used
-// the message id: done gets duplicate true and nothing was stored.
+// PublishEvent publishes an accepted event with <account>.<id> as its message id, and calls done
+// exactly once. Later rounds have message ids of their own, so that an event that the bus has lost
+// is not taken for a repeat. A repeat on round 0 means that another publisher has used the message
+// id: done gets duplicate true and nothing was stored.
 func (b *Bus) PublishEvent(a Accepted, round int, done func(duplicate bool, err error)) {
 	a.Round = round
 	subject := EventSubject(a.Event.Account, a.Event.Type)
@@ -110,7 +111,7 @@ func (b *Bus) ParseAccepted(subject string, header map[string][]string, body []b
 	if !okSubject {
 		return a, false
 	}
-	if len(parts) != 4 { // the MAC is right, so it is no forgery
+	if len(parts) != 4 { // the MAC is right, so the header is not forged
 		return Accepted{Unknown: true}, true
 	}
 	received, err1 := strconv.ParseInt(parts[1], 10, 64)
@@ -126,8 +127,8 @@ func (b *Bus) ParseAccepted(subject string, header map[string][]string, body []b
 	return a, true
 }
 
-// place writes headerPlace: the number, and a MAC over it and what marks the event as accepted,
-// whose own MAC covers the body.
+// place returns the value of headerPlace: the number, and a MAC over it and the value of
+// headerAccepted, which has a MAC over the body.
 func (b *Bus) place(subject, accepted string, number int64) string {
 	text := strconv.FormatInt(number, 10)
 	var room [sha256.Size]byte
@@ -162,7 +163,7 @@ func (b *Bus) validMAC(mac []byte, subject, text string, body []byte) bool {
 	return false
 }
 
-// eventMAC authenticates with one key. What the key alone decides is computed once.
+// eventMAC authenticates with one key. The part of the hash that depends on the key alone is computed once.
 type eventMAC struct{ hashes sync.Pool }
 
 func newEventMAC(key []byte) *eventMAC {
@@ -185,11 +186,11 @@ func (m *eventMAC) append(to []byte, subject, text string, body []byte) []byte {
 	return h.Sum(to)[:start+macSize]
 }
 
-// macSize is how much of the hash is sent along.
+// macSize is how many bytes of the hash are sent.
 const macSize = 16
 
-// maxTraceParent is more than the 55 bytes of a trace context today. A longer one is somebody's
-// mistake, and could make a delivery too large to be stored.
+// maxTraceParent is more than the 55 bytes of a trace context today. A longer one is a mistake of
+// its publisher, and could make a delivery too large to be stored.
 const maxTraceParent = 128
 
 // TraceParent returns the W3C trace context of a message; empty: none.
@@ -200,8 +201,8 @@ func TraceParent(header map[string][]string) string {
 	return ""
 }
 
-// GivenID returns the id that a message without one was given when it was published on NATS;
-// empty: none, or no id.
+// GivenID returns the id that an event without an id got when it was published on NATS; empty: it
+// has none, or the id is not valid.
 func GivenID(header map[string][]string) string {
 	if values := header[headerID]; len(values) == 1 && domain.ValidEventID(values[0]) {
 		return values[0]

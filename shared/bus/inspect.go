@@ -16,19 +16,19 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// LastError returns why the server could not be reached, or what it refused last; nil: nothing is known.
+// LastError returns why the server could not be reached, or what it refused last; nil: there was no error.
 func (b *Bus) LastError() error { return b.conn.LastError() }
 
-// ServerInfo is what is known of the server that is connected.
+// ServerInfo describes the connected server.
 type ServerInfo struct {
 	Version string
 	Cluster string // its name; empty: there is none
 	TLS     bool
-	Known   []string // the servers that are known, as host:port
+	Known   []string // the known servers, as host:port
 	Trip    time.Duration
 }
 
-// ServerInfo asks the server for a sign of life and tells what is known of it.
+// ServerInfo asks whether the server is alive, and returns what is known of it.
 func (b *Bus) ServerInfo(ctx context.Context) (ServerInfo, error) {
 	began := time.Now()
 	if err := b.Sync(ctx); err != nil {
@@ -40,11 +40,11 @@ func (b *Bus) ServerInfo(ctx context.Context) (ServerInfo, error) {
 	}, nil
 }
 
-// StreamLook is a stream as it is, beside what it is to be.
+// StreamLook is the state of a stream, compared with its settings.
 type StreamLook struct {
 	Name    string
 	Missing bool
-	Differs []string // settings that are not as these options want them
+	Differs []string // settings that differ from the ones that these options ask for
 	Messages,
 	Bytes uint64
 	MaxBytes int64 // 0: no limit
@@ -52,7 +52,7 @@ type StreamLook struct {
 	LeastBytes int64
 	Oldest     time.Time
 	Replicas   int
-	Behind     []string // replicas that are offline, or not up to date
+	Behind     []string // replicas that are offline or not up to date
 	NoLeader   bool
 }
 
@@ -90,8 +90,8 @@ func lookAt(info *jetstream.StreamInfo, want jetstream.StreamConfig) StreamLook 
 	return look
 }
 
-// differences names the settings in which a stream is not as it is to be. A smaller EVENTS is as
-// the server's disk allows.
+// differences names the settings in which a stream differs from the wanted ones. A smaller EVENTS
+// is no difference, because the server's disk may have no more room.
 func differences(have, want jetstream.StreamConfig) []string {
 	var list []string
 	note := func(name string, have, want any) {
@@ -119,19 +119,19 @@ func differences(have, want jetstream.StreamConfig) []string {
 	return list
 }
 
-// ConsumerLook is one of the consumers that are always there.
+// ConsumerLook is the state of one of the permanent consumers.
 type ConsumerLook struct {
 	Stream, Name string
 	Missing      bool
-	Pending      uint64 // messages that were handed out to nobody yet
+	Pending      uint64 // messages that were not handed out yet
 	Unacked      int    // handed out and not acknowledged
 	MaxUnacked   int
-	// Oldest is when the first message was stored that is not acknowledged; zero: there is none.
+	// Oldest is when the first unacknowledged message was stored; zero: there is none.
 	Oldest time.Time
 }
 
-// InspectConsumers looks at the consumers of EVENTS and RECORDS, and at those of due deliveries
-// as one.
+// InspectConsumers looks at the consumers of EVENTS and RECORDS, and at the consumers of due
+// deliveries, which it returns as one.
 func (b *Bus) InspectConsumers(ctx context.Context) ([]ConsumerLook, error) {
 	var looks []ConsumerLook
 	for _, c := range []struct{ stream, name, subject string }{
@@ -185,17 +185,17 @@ func (b *Bus) lookAtConsumer(ctx context.Context, stream, name, subject string) 
 	return look, nil
 }
 
-// Rights are what the user of a connection may do, as far as the server tells.
+// Rights are the rights of a connection's user, as far as the server tells.
 type Rights struct {
 	User, Account string
-	// Told says that the server told; Everything that it sets no limits.
+	// Told: the server has told the rights. Everything: it has told that they have no limits.
 	Told, Everything bool
-	// Missing are the subjects that a process of this name must listen to, but may not. Unpublished are the
-	// subjects of streams that it must publish to, but may not.
+	// Missing are the subjects that a process of this name must listen to but may not. Unpublished are
+	// the subjects of streams that it must publish to but may not.
 	Missing, Unpublished []string
 }
 
-// needed returns the subjects that a process listens to, by its name on the bus.
+// needed returns the subjects that a process listens to; name is the name of the process on the bus.
 func needed(name string) []string {
 	switch name {
 	case "gateway":
@@ -206,7 +206,7 @@ func needed(name string) []string {
 	return []string{SubjectConfig, SubjectRelay, SubjectKeys, subjectPublish + ">", "_INBOX_" + name + ".>"}
 }
 
-// published returns one subject of each stream that a process publishes to. The name is that of the process
+// published returns one subject of each stream that a process publishes to; name is the name of the process
 // on the bus.
 func published(name string) []string {
 	of := func(prefixes ...string) (subjects []string) {
@@ -225,19 +225,19 @@ func published(name string) []string {
 }
 
 // noStream is a name that no stream has. A message may name the stream that it is for, and all other streams
-// refuse it. So a message for noStream is stored nowhere. It still shows whether the user may publish to its
+// refuse it. So a message for noStream is stored nowhere, but shows whether the user may publish to its
 // subject.
 const noStream = "waybill-rights"
 
-// Rights finds out what the user of this connection may listen to and which streams it may publish to, on a
-// connection of its own. Nothing is stored, and nobody hears of it. What it may publish to other processes
-// is not tried: that would reach them.
+// Rights finds out, on a connection of its own, which subjects the user of this connection may listen to
+// and which streams it may publish to. Nothing is stored, and no process receives anything. Rights does not
+// try subjects of other processes, because messages there would reach these processes.
 func (b *Bus) Rights(ctx context.Context) (Rights, error) {
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
 	var mu sync.Mutex
 	var refused []string
-	var unpublished strings.Builder // what the server says of refused publications
+	var unpublished strings.Builder // the server's errors about refused publications
 	closed := make(chan struct{})
 	conn, err := b.dial(nats.MaxReconnects(0), nats.RetryOnFailedConnect(false), nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) {
 		if !errors.Is(err, nats.ErrPermissionViolation) {
@@ -267,13 +267,13 @@ func (b *Bus) Rights(ctx context.Context) (Rights, error) {
 			return Rights{}, unavailable("publish on the bus", err)
 		}
 	}
-	// The server answers in order: after this answer, it has refused what it refuses.
+	// The server answers in order: when this answer comes, it has sent all its refusals.
 	if err := conn.FlushWithContext(ctx); err != nil {
 		return Rights{}, unavailable("reach the bus", err)
 	}
 	rights := whoami(ctx, conn)
 	conn.Close()
-	select { // the client calls its handlers in order, so it has called all others by then
+	select { // the client calls its handlers in order, so it has called all others before this one
 	case <-closed:
 	case <-ctx.Done():
 		return Rights{}, unavailable("close the connection", ctx.Err())
@@ -293,10 +293,10 @@ func (b *Bus) Rights(ctx context.Context) (Rights, error) {
 	return rights, nil
 }
 
-// whoamiTimeout is how long a server is waited for that may not be allowed to answer.
+// whoamiTimeout is how long to wait for the answer of a server that may not be allowed to answer.
 const whoamiTimeout = 500 * time.Millisecond
 
-// whoami asks the server who this is. A user with few rights is not even told that.
+// whoami asks the server for the user of the connection. A user with few rights may not even ask that.
 func whoami(ctx context.Context, conn *nats.Conn) Rights {
 	ctx, cancel := context.WithTimeout(ctx, whoamiTimeout)
 	defer cancel()
@@ -317,7 +317,7 @@ func whoami(ctx context.Context, conn *nats.Conn) Rights {
 	return Rights{User: answer.Data.User, Account: answer.Data.Account, Told: true, Everything: len(answer.Data.Permissions) == 0}
 }
 
-// Hear listens on a subject until ctx ends or enough messages have come, and hands each to take.
+// Hear listens on a subject and calls take with each message, until ctx ends or take returns true.
 func (b *Bus) Hear(ctx context.Context, subject string, take func(body []byte) (enough bool)) error {
 	done := make(chan struct{})
 	end := sync.OnceFunc(func() { close(done) })

@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// Message is a message of a stream in the hands of a consumer. Until it is
-// acknowledged it comes again, to whoever consumes then.
+// Message is a message of a stream that a consumer has handed out. Until it is acknowledged it
+// comes again, to any process that consumes then.
 type Message struct {
 	Sequence uint64    // in its stream
 	Time     time.Time // when the stream stored it
 	Repeated bool      // it was handed out before
-	// Deliveries is how often it was handed out, this time included.
+	// Deliveries is how often the message was handed out, this time included.
 	Deliveries uint64
 	msg        handed
 }
 
-// Position names a message of a stream for ever: a stream that was lost begins its sequences
-// anew, at a later time.
+// Position identifies a message of a stream for ever: a stream that was lost begins its sequences
+// again, at a later time.
 type Position struct {
 	Sequence uint64
 	At       int64 // when the stream stored it, in nanoseconds since 1970
@@ -26,7 +26,7 @@ type Position struct {
 // Time returns when the stream stored the message.
 func (p Position) Time() time.Time { return time.Unix(0, p.At).UTC() }
 
-// Position returns what names the message.
+// Position returns the position that identifies the message.
 func (m *Message) Position() Position { return Position{m.Sequence, m.Time.UnixNano()} }
 
 // Entry returns the message as its stream keeps it.
@@ -46,7 +46,7 @@ func (m *Message) Body() []byte { return m.msg.Data() }
 // Ack tells the server that the message is done. If the acknowledgement is lost, the message comes again.
 func (m *Message) Ack() { _ = m.msg.Ack() }
 
-// AckWait is Ack that waits until the server has it.
+// AckWait is Ack that waits until the server has received it.
 func (m *Message) AckWait(ctx context.Context) error {
 	if err := m.msg.DoubleAck(ctx); err != nil {
 		return unavailable("acknowledge", err)
@@ -60,5 +60,5 @@ func (m *Message) Release() { _ = m.msg.Nak() }
 // ReleaseAfter gives the message back, to be handed out again after a wait.
 func (m *Message) ReleaseAfter(wait time.Duration) { _ = m.msg.NakWithDelay(wait) }
 
-// InProgress tells the server that the message is still worked upon, for AckWait more.
+// InProgress tells the server that work on the message goes on, for AckWait more.
 func (m *Message) InProgress() { _ = m.msg.InProgress() }

@@ -9,12 +9,12 @@ import (
 
 // The streams.
 const (
-	StreamEvents   = "EVENTS"   // events as published, over REST and straight to the bus
-	StreamRetries  = "RETRIES"  // one schedule a delivery that waits for its next attempt
+	StreamEvents   = "EVENTS"   // events as published, over REST and on NATS
+	StreamRetries  = "RETRIES"  // one schedule for each delivery that waits for its next attempt
 	StreamHold     = "HOLD"     // the hold queues: deliveries of inactive, broken or overfull webhooks
 	StreamOrder    = "ORDER"    // deliveries that wait for their turn among those of their shipment
 	StreamRecords  = "RECORDS"  // outcomes on their way to the database
-	StreamRejected = "REJECTED" // bus messages that are no events, with the reason
+	StreamRejected = "REJECTED" // messages that are not valid events, with the reason
 )
 
 // The durable consumers.
@@ -24,13 +24,13 @@ const (
 	consumerDue    = "due-"   // and the shard, of RETRIES
 	consumerHold   = "lane-"  // and the webhook, of HOLD
 	consumerOrder  = "order-" // and the account and a number, of EVENTS
-	// PinGroup is the one priority group of pinned consumers: only one process at a
-	// time is served, another takes over within seconds after it is gone.
+	// PinGroup is the one priority group of pinned consumers. A pinned consumer serves only one
+	// process at a time; another process takes over within seconds after that one is gone.
 	PinGroup = "owner"
 )
 
-// Core subjects: nudges between processes. They may be lost; what they announce is
-// also found by polling.
+// Core subjects on which processes notify each other. A notification may be lost; the change that
+// it announces is also found by polling.
 const (
 	SubjectConfig      = "waybill.config"      // a webhook changed; body: the configuration version
 	SubjectHealth      = "waybill.health"      // a webhook was disabled or recovered; body: JSON
@@ -40,12 +40,12 @@ const (
 	SubjectCircuit     = "waybill.circuit"     // a circuit opened or closed; body: JSON
 	SubjectOrder       = "waybill.order"       // the order of an account begins, or what waits in it was restored; body: see ParseOrderNews
 	SubjectJobs        = "waybill.jobs"        // a job was cancelled; body: its id
-	SubjectKeys        = "waybill.keys"        // API keys changed; body: which process says so
-	SubjectGateway     = "waybill.gateway"     // what gateways serve changed, or a build waits; body: empty
-	SubjectWatch       = "waybill.watch"       // somebody watches an account for the next seconds; body: its name
+	SubjectKeys        = "waybill.keys"        // API keys changed; body: the process that says so
+	SubjectGateway     = "waybill.gateway"     // what gateways serve has changed, or a build waits; body: empty
+	SubjectWatch       = "waybill.watch"       // a client watches an account for the next seconds; body: the account's name
 )
 
-// The subjects of what is waited for until it is acknowledged.
+// The subjects of messages that are acknowledged.
 const (
 	SubjectsEvents = subjectEvents + ">"
 	SubjectRecords = "records"
@@ -70,13 +70,13 @@ func DueConsumer(shard int) string { return consumerDue + strconv.Itoa(shard) }
 // HoldConsumer returns the name of the consumer through which a webhook's hold queue is drained.
 func HoldConsumer(w domain.WebhookID) string { return consumerHold + w.Token() }
 
-// OrderConsumer returns the name of the consumer through which the events of an account come in order. Each
-// owner makes the next generation of it, from 1 on.
+// OrderConsumer returns the name of the consumer that hands out the events of an account in order. Each
+// owner makes the next generation of that consumer, from 1 on.
 func OrderConsumer(account string, generation uint64) string {
 	return consumerOrder + account + "-" + strconv.FormatUint(generation, 10)
 }
 
-// parseOrderConsumer splits the name of such a consumer.
+// parseOrderConsumer reads the account and the generation from the name of such a consumer.
 func parseOrderConsumer(name string) (account string, generation uint64, ok bool) {
 	rest, ok := strings.CutPrefix(name, consumerOrder)
 	cut := strings.LastIndexByte(rest, '-')
@@ -100,8 +100,8 @@ func EventSubject(account string, t domain.EventType) string {
 	return subjectEvents + account + "." + string(t)
 }
 
-// ParseEventSubject splits an event subject into account and type, either of which may
-// be nonsense: callers check the type.
+// ParseEventSubject splits an event subject into account and type. Neither is checked: callers
+// check the type.
 func ParseEventSubject(subject string) (account string, t domain.EventType, ok bool) {
 	rest, ok := strings.CutPrefix(subject, subjectEvents)
 	if !ok {
@@ -111,8 +111,8 @@ func ParseEventSubject(subject string) (account string, t domain.EventType, ok b
 	return account, domain.EventType(kind), ok && account != ""
 }
 
-// LiveSubject returns the core subject that news of account are told on; body: JSON, the ids
-// of what changed by its kind.
+// LiveSubject returns the core subject for changes in an account; body: JSON, the ids of what
+// changed, by kind.
 func LiveSubject(account string) string { return subjectLive + account }
 
 // RejectedSubject returns the subject that rejected messages of account are kept on.

@@ -15,9 +15,9 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// headerOrder is what is kept of an ordered delivery's position in its queue, beside its task:
-// version, sequence, shipment, when its next attempt is due (Unix ms, 0: at once) and whether
-// it is marked as a gap.
+// headerOrder has the position of an ordered delivery in its queue, in addition to its task:
+// version, sequence, shipment, when its next attempt is due (Unix ms, 0: at once) and whether it is
+// marked as a gap.
 const headerOrder = "Waybill-Order"
 
 const orderVersion = "1"
@@ -26,28 +26,29 @@ const orderVersion = "1"
 type Ordered struct {
 	Sequence int64     // 1 for the first delivery of the webhook and the shipment
 	Shipment int64     // see domain.ShipmentKey
-	Due      time.Time // of its next attempt; zero: when it is its turn
-	Gap      bool      // what was before it did not arrive
+	Due      time.Time // when its next attempt is due; zero: when it is its turn
+	Gap      bool      // the delivery before it did not arrive
 }
 
 // ErrOrdered is returned for a message of ORDER that has no position in a queue.
 var ErrOrdered = errors.New("not an ordered delivery")
 
-// KeepOrdered stores a delivery that waits for its turn, and calls done exactly once. There is
-// one message for a delivery: a later one replaces the earlier. The owner of the account's order
-// has it in memory too.
+// KeepOrdered stores a delivery that waits for its turn, and calls done exactly once. There is one
+// message for a delivery: a later one replaces an earlier one. The owner of the account's order has
+// the delivery in memory, too.
 func (b *Bus) KeepOrdered(task *domain.Task, position Ordered, done func(error)) {
 	b.publishTask(b.orders, orderedMessage(task, position), done)
 }
 
-// RestoreOrdered stores a delivery that the bus may have lost, and calls done exactly once. What is
-// stored of it stays, unless that is an earlier state: its owner goes on, and may have stored a later one. Whoever
-// restores some announces the account with AnnounceRestored, so that the owner reads them again.
+// RestoreOrdered stores a delivery that the bus may have lost, and calls done exactly once. A stored message of
+// the delivery stays unless it has an earlier state, because the delivery's owner goes on working and may have
+// stored a later one. After restoring deliveries, the caller announces the account with AnnounceRestored, so that
+// the owner reads its deliveries again.
 func (b *Bus) RestoreOrdered(task *domain.Task, position Ordered, done func(error)) {
 	b.restoreOver(0, task, position, done)
 }
 
-// restoreOver stores a delivery instead of the message with that sequence; 0: of none.
+// restoreOver stores a delivery in place of the message with the sequence last; 0: if there is no message yet.
 func (b *Bus) restoreOver(last uint64, task *domain.Task, position Ordered, done func(error)) {
 	msg := orderedMessage(task, position)
 	msg.Header[jetstream.ExpectedLastSubjSeqHeader] = []string{strconv.FormatUint(last, 10)}
@@ -60,8 +61,8 @@ func (b *Bus) restoreOver(last uint64, task *domain.Task, position Ordered, done
 	})
 }
 
-// isStored reports whether a message was refused because its subject has another one than was expected. A
-// stream with replicas says that in its own way.
+// isStored reports whether a message was refused because its subject has another last message than
+// expected. A stream with replicas has an error code of its own for that.
 func isStored(err error) bool {
 	var refusal *jetstream.APIError
 	return errors.As(err, &refusal) &&
@@ -77,7 +78,7 @@ func (b *Bus) restoreBeside(task *domain.Task, position Ordered, done func(error
 	case err != nil:
 		done(err)
 		return
-	case entry == nil: // it has ended meanwhile, or was lost again
+	case entry == nil: // the delivery has ended since, or was lost again
 		b.restoreOver(0, task, position, done)
 		return
 	}
@@ -127,8 +128,8 @@ func parseOrdered(header map[string][]string) (Ordered, error) {
 	return Ordered{Sequence: numbers[0], Shipment: numbers[1], Due: fromMillis(numbers[2]), Gap: numbers[3] != 0}, nil
 }
 
-// AnnounceRestored tells the owner of an account's order that deliveries of it were stored with
-// RestoreOrdered.
+// AnnounceRestored tells the owner of an account's order that deliveries of the account were stored
+// with RestoreOrdered.
 func (b *Bus) AnnounceRestored(account string) { b.Announce(SubjectOrder, []byte(account+restored)) }
 
 const restored = " restored"
@@ -138,11 +139,11 @@ func ParseOrderNews(body []byte) (account string, again bool) {
 	return strings.CutSuffix(string(body), restored)
 }
 
-// loadUnused is when the server removes a consumer that reads ORDER and was left behind.
+// loadUnused is the time after which the server removes a consumer of ORDER that was not deleted.
 const loadUnused = 30 * time.Second
 
-// Orders calls take with each delivery of an account that waits for its turn, without its body.
-// What can't be read is handed to take with an error. While nothing waits, no consumer is made.
+// Orders calls take with each delivery of an account that waits for its turn, without its body. For
+// a message that can't be read, take gets an error. While no delivery waits, no consumer is made.
 func (b *Bus) Orders(ctx context.Context, account string, take func(task *domain.Task, position Ordered, err error)) error {
 	if first, err := b.Stream(StreamOrder).Read(ctx, orderSubjects(account), 1); err != nil || first == nil {
 		return err
@@ -174,14 +175,14 @@ func (b *Bus) Orders(ctx context.Context, account string, take func(task *domain
 			return err
 		}
 		if came == 0 {
-			break // the rest was removed meanwhile
+			break // the other messages were removed since
 		}
 		left -= min(left, came)
 	}
 	return nil
 }
 
-// generations returns the numbers of an account's consumers of EVENTS, the highest last.
+// generations returns the highest generation of an account's consumers of EVENTS, and the names of these consumers.
 func (b *Bus) generations(ctx context.Context, account string) (highest uint64, older []string, err error) {
 	consumers, err := b.listed(ctx)
 	if err != nil {
@@ -198,15 +199,16 @@ func (b *Bus) generations(ctx context.Context, account string) (highest uint64, 
 	return highest, older, nil
 }
 
-// listed returns the consumers of EVENTS. Who asks while they are being listed gets that list: a dispatcher
-// that takes over a thousand accounts would otherwise list a thousand consumers a thousand times. What was
-// made meanwhile may be missing, and a consumer of its name is refused then.
+// listed returns the consumers of EVENTS. Callers that ask while the consumers are being listed share that
+// list: a dispatcher that takes over a thousand accounts would otherwise list a thousand consumers a
+// thousand times. So a consumer that was made just now may be missing; then making another one with its
+// name fails.
 func (b *Bus) listed(ctx context.Context) ([]*jetstream.ConsumerInfo, error) {
 	answer := b.listing.DoChan(StreamEvents, func() (any, error) { return b.consumersOf(context.WithoutCancel(ctx), StreamEvents) })
 	select {
 	case a := <-answer:
 		list, _ := a.Val.([]*jetstream.ConsumerInfo)
-		return list, a.Err //nolint:wrapcheck // it is consumersOf's
+		return list, a.Err //nolint:wrapcheck // the error of consumersOf
 	case <-ctx.Done():
 		return nil, unavailable("list the consumers of "+StreamEvents, ctx.Err())
 	}
@@ -215,24 +217,24 @@ func (b *Bus) listed(ctx context.Context) ([]*jetstream.ConsumerInfo, error) {
 // Taken is the right to an account's events in order.
 type Taken struct {
 	Consumer *Consumer
-	First    bool // there was none before
+	First    bool // the account had no consumer before
 }
 
 // errTaken means that another process has taken an account's events at the same time.
 var errTaken = errors.New("another process has taken them")
 
 // Before a new owner takes the events, the consumer of the owner before must have stood still for
-// standStill, because an owner that stops still finishes what it has in flight. The new one waits for
-// that up to standMost.
+// standStill, because an owner that stops still finishes its events in flight. The new owner waits
+// for that at most standMost.
 const (
 	standStill = 250 * time.Millisecond
 	standMost  = 3 * time.Second
 )
 
-// TakeEvents makes the next generation of an account's consumer of EVENTS, for the process self
-// alone. It begins with the first event that the generation before had not acknowledged. So everything
-// that was in hand comes again, at once and in order, and what the process before acknowledges from now
-// on does not count. If there was no generation before, it begins at the sequence that first returns.
+// TakeEvents makes the next generation of an account's consumer of EVENTS, for the process self alone.
+// It begins with the first event that the generation before had not acknowledged. So every event that
+// was in flight comes again, at once and in order, and acknowledgements of the process before no longer
+// count. If there was no generation before, it begins at the sequence that first returns.
 func (b *Bus) TakeEvents(ctx context.Context, account, self string, most int, first func() (uint64, error)) (Taken, error) {
 	highest, older, err := b.generations(ctx, account)
 	if err != nil {
@@ -270,7 +272,7 @@ func (b *Bus) TakeEvents(ctx context.Context, account, self string, most int, fi
 	return Taken{Consumer: &Consumer{bus: b, stream: StreamEvents, name: name, consumer: consumer}, First: highest == 0}, nil
 }
 
-// stands waits until a consumer does not move, and returns how far it is.
+// stands waits until a consumer has stopped moving, and returns its state.
 func (b *Bus) stands(ctx context.Context, name string) (ConsumerState, error) {
 	before, err := b.Stream(StreamEvents).ConsumerState(ctx, name)
 	for deadline := time.Now().Add(standMost); err == nil; {
@@ -291,19 +293,19 @@ func (b *Bus) stands(ctx context.Context, name string) (ConsumerState, error) {
 	return before, err
 }
 
-// EventsState is how far the dispatchers are with EVENTS, over all of its consumers.
+// EventsState is the progress of the dispatchers with EVENTS, over all of its consumers.
 type EventsState struct {
 	Delivered      uint64 // sequence of the message that was handed out last
-	Acknowledged   uint64 // sequence up to which every message is acknowledged by all that it concerns
-	Pending        uint64 // messages that were handed out to nobody yet, by the consumer with most of them
+	Acknowledged   uint64 // sequence up to which every message is acknowledged by each consumer that it concerns
+	Pending        uint64 // messages that were not handed out yet, by the consumer with most of them
 	Unacknowledged int    // messages that were handed out and are not acknowledged, over all
 }
 
-// EventsState asks how far fan-out and the order of each account are. A consumer of an account
-// that has nothing to do is as far as the stream.
+// EventsState asks for the progress of fan-out and of the order of each account. A consumer of an account that has nothing to do counts as
+// being at the end of the stream.
 //
-// Nothing is listed while the stream and the number of its consumers are as they were when all was acknowledged: with a thousand accounts a list
-// takes some 10 ms of a processor, and the relay asks each second.
+// The consumers are not listed if the stream and the number of its consumers are the same as when all events were acknowledged: with a
+// thousand accounts a list takes some 10 ms of a processor, and the relay asks each second.
 func (b *Bus) EventsState(ctx context.Context) (EventsState, error) {
 	stream, err := b.Stream(StreamEvents).State(ctx)
 	if err != nil {

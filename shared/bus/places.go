@@ -6,20 +6,20 @@ import (
 	"strings"
 )
 
-// MissingPlaces are places of an account's events that did not come, from First to Last.
+// MissingPlaces are places of an account, from First to Last, whose events did not come.
 type MissingPlaces struct {
 	Account     string
 	First, Last int64
 }
 
-// AskPlaces asks the relay to publish events whose places are missing, at once. Like each
-// announcement it may be lost.
+// AskPlaces asks the relay to publish the events with missing places at once. The announcement may
+// be lost.
 func (b *Bus) AskPlaces(m MissingPlaces) {
 	b.Announce(SubjectRelay, []byte(m.Account+" "+strconv.FormatInt(m.First, 10)+" "+strconv.FormatInt(m.Last, 10)))
 }
 
-// ParsePlaces reads the body of an announcement on SubjectRelay; false: it asks for no places.
-// An account alone asks for all of its places.
+// ParsePlaces reads the body of an announcement on SubjectRelay; false: it asks for no places. A
+// body with only an account asks for all of its places.
 func ParsePlaces(body []byte) (MissingPlaces, bool) {
 	parts := strings.Split(string(body), " ")
 	m := MissingPlaces{Account: parts[0], First: 1, Last: math.MaxInt64}

@@ -16,24 +16,25 @@ import (
 )
 
 const (
-	// subjectPublish is where nats-server hands over what publishers with a NATS account of
-	// their own publish on events.<account>.<type>. Its configuration writes the account.
+	// subjectPublish begins the subjects of the messages that publishers with a NATS account of
+	// their own publish on events.<account>.<type>. nats-server maps them to these subjects; its
+	// configuration fills in the account.
 	subjectPublish = "publish."
-	// subjectAnswered begins the replies that nats-server makes for a request of another NATS
-	// account: what is published there reaches the one who asked, and nobody else.
+	// subjectAnswered begins the reply subjects that nats-server makes for a request from another
+	// NATS account: a message published there reaches only the requester.
 	subjectAnswered = "_R_."
 	// queuePublish is the queue group of the APIs: one of them gets each message.
 	queuePublish = "publishers"
 )
 
-// headerID has the id of an event whose publisher gave none. Without it the id would be made of
-// the stream's sequence, which says how much others publish.
+// headerID has the id of an event whose publisher gave none. Without this header the id would be
+// made of the stream's sequence, which shows how much others publish.
 const headerID = "Waybill-Id"
 
 const (
 	// maxMsgID bounds a message id: the server keeps each in memory for the dedupe window.
 	maxMsgID = 256
-	// lastAnswers is how long answers of EVENTS are waited for at the end.
+	// lastAnswers is how long ServePublishers waits at its end for answers of EVENTS.
 	lastAnswers = 2 * time.Second
 )
 
@@ -42,18 +43,18 @@ const (
 	PublishStored    = "stored"
 	PublishDuplicate = "duplicate"
 	PublishRefused   = "refused"  // by its headers, or by the stream
-	PublishUnasked   = "unasked"  // handed on; its publisher waits for no answer
+	PublishUnasked   = "unasked"  // passed on; its publisher waits for no answer
 	PublishNobody    = "noStream" // EVENTS has no leader, or is not there
 )
 
-// ServePublishers takes what publishers with NATS accounts of their own publish, puts it into
-// EVENTS and answers as the stream does, until ctx is done. It stands between them and the
-// stream because a stream has one space of message ids for all that publish there, shows
-// the others' ids and sequences, and acts upon headers that are not a publisher's to set.
+// ServePublishers takes the messages of publishers with NATS accounts of their own, puts them into
+// EVENTS and answers as the stream does, until ctx is done. Such publishers have no direct access
+// to the stream for three reasons: all publishers of a stream share its message ids, the stream
+// shows the others' ids and sequences, and it acts on headers that a publisher must not set.
 //
-// A message id counts within its account. The answer's sequence is always 1. It has a
-// connection of its own: the server cuts one that can't take what is published. count is
-// called with what became of each message.
+// A message id counts only within its account. The sequence in the answer is always 1.
+// ServePublishers has a connection of its own, because the server cuts a connection that can't keep
+// up with the messages. count is called with the result of each message.
 func (b *Bus) ServePublishers(ctx context.Context, count func(result string)) error {
 	conn, err := b.dial()
 	if err != nil {
@@ -75,7 +76,7 @@ func (b *Bus) ServePublishers(ctx context.Context, count func(result string)) er
 	return nil
 }
 
-// publishers serves those who publish on NATS with an account of their own.
+// publishers serves publishers on NATS that have an account of their own.
 type publishers struct {
 	bus     *Bus
 	conn    *nats.Conn
@@ -84,10 +85,10 @@ type publishers struct {
 	asked   atomic.Int64 // answers that EVENTS owes
 }
 
-// end takes no more, and passes on the answers that are under way.
+// end stops taking messages, and passes on the answers that are still to come.
 func (p *publishers) end(taking *nats.Subscription, drained <-chan struct{}) {
 	deadline := time.After(lastAnswers)
-	if taking.Drain() != nil { // no connection: nothing is under way
+	if taking.Drain() != nil { // no connection: no answer will come
 		return
 	}
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -104,8 +105,8 @@ func (p *publishers) end(taking *nats.Subscription, drained <-chan struct{}) {
 	_ = p.conn.Flush()
 }
 
-// take hands one message on. Its answer comes to answer, with the publisher's reply in the
-// subject, so that nothing is kept meanwhile.
+// take passes one message on. Its answer goes to the method answer, with the publisher's reply in
+// the subject, so that nothing has to be kept until then.
 func (p *publishers) take(m *nats.Msg) {
 	account, kind, _ := strings.Cut(m.Subject[len(subjectPublish):], ".")
 	subject := subjectEvents + account + "." + kind
@@ -132,8 +133,8 @@ func (p *publishers) take(m *nats.Msg) {
 	}
 }
 
-// refuse answers a message that asks for what a publisher can't have, and keeps it beside the
-// rejected ones, as its publisher may not wait for an answer.
+// refuse answers a message that asks for something a publisher may not do. It also keeps the
+// message among the rejected ones, because its publisher may not wait for an answer.
 func (p *publishers) refuse(account, subject, reply string, m *nats.Msg, reason string) {
 	p.count(PublishRefused)
 	p.bus.Reject(account, subject, m.Header, m.Data, reason, func(err error) {
@@ -146,12 +147,12 @@ func (p *publishers) refuse(account, subject, reply string, m *nats.Msg, reason 
 	}
 }
 
-// badRequest is the code of JetStream's errors for it.
+// badRequest is the error code of JetStream for a bad request.
 const badRequest = 10003
 
-// publisherHeader returns the headers that a publisher's message has in EVENTS, or why it
-// is refused. Those of the server's own are not passed on: they could replace messages,
-// trace, batch, expire, or show what others publish. header is changed.
+// publisherHeader returns the headers that a publisher's message gets in EVENTS, or why the message
+// is refused. Headers of the server are not passed on: they could replace messages, trace, batch,
+// expire, or show what others publish. header is changed.
 func publisherHeader(account string, header nats.Header) (to nats.Header, refusal string) {
 	if header == nil {
 		header = nats.Header{}
@@ -183,7 +184,7 @@ func publisherHeader(account string, header nats.Header) (to nats.Header, refusa
 	return header, ""
 }
 
-// The server adds headerRequestInfo to what comes from another NATS account.
+// The server adds headerRequestInfo to messages from another NATS account.
 const (
 	headerRequestInfo  = "Nats-Request-Info"
 	headerPrefixServer = "Nats-"
@@ -200,12 +201,12 @@ const (
 	answerDuplicate = `{"stream":"` + StreamEvents + `","seq":1,"duplicate":true}`
 )
 
-// answer passes on what EVENTS answered, without what it shows of others.
+// answer passes on the answer of EVENTS, without what it shows about others.
 func (p *publishers) answer(m *nats.Msg) {
 	p.asked.Add(-1)
 	reply := m.Subject[len(p.answers):]
 	switch {
-	case len(m.Data) == 0: // the server: nobody takes it
+	case len(m.Data) == 0: // from the server: no stream takes the message
 		p.count(PublishNobody)
 		if err := p.conn.PublishMsg(&nats.Msg{Subject: reply, Header: nats.Header{"Status": {"503"}}}); err != nil {
 			p.bus.log.Debug("answer to a publisher lost", "error", err)
@@ -241,14 +242,14 @@ func (p *publishers) send(reply string, body []byte) {
 	}
 }
 
-// failure is the answer of a stream that did not store a message.
+// failure returns the answer of a stream that did not store a message.
 func failure(code int, number jetstream.ErrorCode, description string) []byte {
 	body, err := json.Marshal(struct {
 		Error  *jetstream.APIError `json:"error"`
 		Stream string              `json:"stream"`
 		Seq    uint64              `json:"seq"`
 	}{&jetstream.APIError{Code: code, ErrorCode: number, Description: description}, StreamEvents, 0})
-	if err != nil { // two numbers and two texts
+	if err != nil { // can't happen: two numbers and two texts
 		return nil
 	}
 	return body

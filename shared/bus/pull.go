@@ -13,38 +13,38 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// A puller asks one consumer for messages, for a bounded number and size of them at a time.
+// puller asks one consumer for messages, for a bounded number and size of them at a time.
 //
-// The client library's own fetch is not enough in a cluster. The server sends a status message
-// when a request is over, and the library stops reading there. But a cluster sends that status
-// at once, and the last messages only after its replicas know of them. The library missed these
-// messages until AckWait. A puller reads on until all messages that the status counts have
-// come. Its inbox stays open from one request to the next.
+// The client library's own fetch is not enough in a cluster. The server sends a status message when
+// a request is over, and the library stops reading there. But a cluster sends that status at once,
+// and the last messages only after its replicas know of them. The library missed these messages
+// until AckWait. A puller reads on until all messages that the status counts have come. Its inbox
+// stays open from one request to the next.
 type puller struct {
 	conn    *nats.Conn
 	subject string // of requests for messages
 	inbox   string
 	sub     *nats.Subscription
 	came    chan *nats.Msg
-	asked   uint64          // requests
-	early   []*nats.Msg     // that await has found; the next request hands them out first
+	asked   uint64          // number of requests so far
+	early   []*nats.Msg     // messages that await has found; the next request hands them out first
 	back    <-chan struct{} // has a value after each reconnection
-	leave   func()          // ends that
+	leave   func()          // ends back
 
-	group string // of a pinned consumer; empty: it has none
-	pin   string // what the server knows this process by while it serves it
+	group string // of a pinned consumer; empty: the consumer is not pinned
+	pin   string // the server's id for this process while it serves it
 }
 
 const (
 	// late is how long a puller waits for messages after a request is over.
 	late = time.Second
-	// filled is how long it waits for the server's status when all bytes have come.
+	// filled is how long a puller waits for the server's status when all bytes have come.
 	filled = 50 * time.Millisecond
 	// stragglers is how many late messages of earlier requests the inbox has space for.
 	stragglers = 2 * MaxFetch
 )
 
-// awayPause is how long a request takes while no server is connected.
+// awayPause is how long a request waits before it fails while no server is connected.
 const awayPause = 50 * time.Millisecond
 
 // errSilent means that the server did not send its heartbeats.
@@ -83,7 +83,7 @@ func (p *puller) close() {
 	}
 }
 
-// pullRequest is what is asked for; durations in nanoseconds.
+// pullRequest is the body of a request; durations are in nanoseconds.
 type pullRequest struct {
 	Batch     int           `json:"batch"`
 	MaxBytes  int           `json:"max_bytes,omitempty"`
@@ -94,15 +94,14 @@ type pullRequest struct {
 	Pin       string        `json:"id,omitempty"`
 }
 
-// pull asks for at most batch messages, of at most maxBytes together (0: no limit), and calls
-// take with each. It waits for the first message at most as long as wait; 0: it takes what is there. No
-// message at all is no error: none was there, or the server serves another process. When ctx ends first, its
-// error is returned. With a heartbeat the server must send one that often; 0: none is needed. If this process
-// connects to a server again meanwhile, that server does not know the request: the error is ErrAway, and the next request
-// may begin at once.
+// pull asks for at most batch messages, of at most maxBytes together (0: no limit), and calls take with each. It waits
+// for the first message at most as long as wait; 0: it takes only messages that are there already. It is no error if no
+// message comes: there was none, or the server serves another process. When ctx ends first, the error is ctx's. If
+// heartbeat is not 0, the server must send one that often. If this process connects to a server again during the request,
+// that server does not know the request: the error is ErrAway, and the caller may begin the next request at once.
 func (p *puller) pull(ctx context.Context, batch, maxBytes int, wait, heartbeat time.Duration, take func(*nats.Msg)) error {
 	select {
-	case <-p.back: // it was before the request
+	case <-p.back: // the reconnection was before the request
 	default:
 	}
 	for _, msg := range p.early {
@@ -146,9 +145,9 @@ func (p *puller) pull(ctx context.Context, batch, maxBytes int, wait, heartbeat 
 	return nil
 }
 
-// await asks for a message that is larger than what it may be, and so is not handed out: the server refuses the
-// request as soon as there is one. It returns when that happens, after wait, when other has a value, or with
-// ctx's error. What waits so takes no room for messages.
+// await asks for a message of one byte at most. There is none, and the server refuses the request as soon as it
+// has a larger message. await returns when that happens, after wait, when other has a value, or with ctx's
+// error. While it waits, it takes no room for messages.
 func (p *puller) await(ctx context.Context, wait time.Duration, other <-chan struct{}) error {
 	reply, err := p.ask(ctx, pullRequest{Batch: 1, MaxBytes: 1, Expires: wait, Group: p.group, Pin: p.pin})
 	if err != nil {
@@ -167,7 +166,7 @@ func (p *puller) await(ctx context.Context, wait time.Duration, other <-chan str
 		case msg := <-p.came:
 			switch {
 			case !p.fromServer(msg):
-				p.early = append(p.early, msg) // of an earlier request; given back it would come behind later ones
+				p.early = append(p.early, msg) // from an earlier request; if it were given back, it would come behind later ones
 				return nil
 			case msg.Subject == reply && msg.Header.Get("Status") == "503":
 				return nats.ErrNoResponders
@@ -178,13 +177,13 @@ func (p *puller) await(ctx context.Context, wait time.Duration, other <-chan str
 	}
 }
 
-// fromServer distinguishes a status of the server from a message of the stream. Only a status has the
-// inbox as its subject; a header could be any publisher's.
+// fromServer reports whether msg is a status of the server, not a message of the stream. Only a
+// status has the inbox as its subject; a header could come from any publisher.
 func (p *puller) fromServer(msg *nats.Msg) bool { return strings.HasPrefix(msg.Subject, p.inbox+".") }
 
-// ask sends a request and returns the subject of its answers. While no server is connected it
-// sends nothing: the connection would keep the requests, and the next server would answer all
-// of them at once.
+// ask sends a request and returns the subject of its answers. While no server is connected it sends
+// nothing, because the connection would keep the requests, and the next server would answer all of
+// them at once.
 func (p *puller) ask(ctx context.Context, request pullRequest) (reply string, err error) {
 	if !p.conn.IsConnected() {
 		select {
@@ -199,27 +198,27 @@ func (p *puller) ask(ctx context.Context, request pullRequest) (reply string, er
 	}
 	p.asked++
 	reply = p.inbox + "." + strconv.FormatUint(p.asked, 10)
-	return reply, p.conn.PublishRequest(p.subject, reply, body) //nolint:wrapcheck // the caller says what for
+	return reply, p.conn.PublishRequest(p.subject, reply, body) //nolint:wrapcheck // the caller adds the reason
 }
 
-// pulling is what is still to come of one request.
+// pulling is the state of one request.
 type pulling struct {
-	reply     string // its messages' inbox
-	left      int    // messages
-	bytes     int    // that came
+	reply     string // the inbox of its messages
+	left      int    // messages that are still to come
+	bytes     int    // bytes of messages that have come
 	maxBytes  int
 	heartbeat time.Duration
-	over      *time.Timer // when no more is waited for
+	over      *time.Timer // when the puller stops waiting
 }
 
-// alive notes that the server was heard of.
+// alive notes that the server has shown that it is alive.
 func (r *pulling) alive() {
 	if r.heartbeat > 0 {
 		r.over.Reset(2 * r.heartbeat)
 	}
 }
 
-// count notes that a message came. The server sends no status when a request is filled to the
+// count notes that a message has come. The server sends no status when a request is filled to the
 // last byte.
 func (r *pulling) count(msg *nats.Msg) {
 	r.left--
@@ -228,7 +227,7 @@ func (r *pulling) count(msg *nats.Msg) {
 	}
 }
 
-// end notes that the server has ended the request. It sends no more heartbeats, but messages may
+// end notes that the server has ended the request: it sends no more heartbeats, but messages may
 // still be on their way.
 func (r *pulling) end(wait time.Duration) {
 	r.heartbeat = 0
@@ -239,7 +238,7 @@ func (r *pulling) end(wait time.Duration) {
 func (p *puller) status(r *pulling, msg *nats.Msg) error {
 	status := msg.Header.Get("Status")
 	if msg.Subject != r.reply || status == "100" {
-		return nil // of an earlier request, or a heartbeat
+		return nil // from an earlier request, or a heartbeat
 	}
 	unsent, err := p.ended(status, msg)
 	if err != nil {
@@ -250,8 +249,8 @@ func (p *puller) status(r *pulling, msg *nats.Msg) error {
 	return nil
 }
 
-// note keeps the id that the server gave this process as the one that it serves. Only a pinned
-// consumer has one; elsewhere the header is a publisher's.
+// note keeps the id under which the server serves this process. Only a message of a pinned consumer
+// has such an id; in others the header would be a publisher's.
 func (p *puller) note(msg *nats.Msg) {
 	if p.group == "" {
 		return
@@ -276,7 +275,7 @@ func (p *puller) ended(status string, msg *nats.Msg) (unsent int, err error) {
 		if status == "404" {
 			return all, nil
 		}
-	case "423": // another process is served
+	case "423": // the server serves another process
 		p.pin = ""
 		return all, nil
 	case "503":
@@ -298,7 +297,7 @@ type handed interface {
 	Metadata() (*jetstream.MsgMetadata, error)
 }
 
-// pulled is a message that a puller has brought.
+// pulled is a message from a puller.
 type pulled struct{ msg *nats.Msg }
 
 func (p pulled) Subject() string                       { return p.msg.Subject }
@@ -313,7 +312,7 @@ func (p pulled) InProgress() error                     { return p.msg.InProgress
 func (p pulled) Metadata() (*jetstream.MsgMetadata, error) {
 	of, err := p.msg.Metadata()
 	if err != nil {
-		return nil, err //nolint:wrapcheck // wrap says what for
+		return nil, err //nolint:wrapcheck // wrap adds the reason
 	}
 	return &jetstream.MsgMetadata{
 		Sequence:     jetstream.SequencePair{Consumer: of.Sequence.Consumer, Stream: of.Sequence.Stream},

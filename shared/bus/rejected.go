@@ -13,17 +13,17 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// Headers of a rejected message, beside those that it came with.
+// Headers of a rejected message, in addition to its own.
 const (
 	HeaderReason  = "Waybill-Reason"
 	HeaderSubject = "Waybill-Subject"
-	// HeaderSize has the size of a body of which only the first bytes are kept.
+	// HeaderSize has the size of the whole body if only its first bytes are kept.
 	HeaderSize = "Waybill-Body-Bytes"
 )
 
-// What is kept of a rejected message. A stream takes 64 KiB of headers and 1 MiB in all, and
-// a message that it does not take would come again for ever. So a body that is larger than an
-// event may be is cut, and headers beyond 8 KiB are left out.
+// The limits of what is kept of a rejected message. A stream takes 64 KiB of headers and 1 MiB in
+// all, and a message that the stream does not take would come again for ever. So a body that is
+// larger than an event may be is cut, and headers beyond 8 KiB are left out.
 const (
 	maxRejected        = 256 << 10
 	largeRejected      = 64 << 10
@@ -35,12 +35,12 @@ const (
 // maxRejectedEach is how many rejected messages are kept for each account: the newest.
 const maxRejectedEach = 1000
 
-// noAccount is where messages are kept whose subject names what can't be an account: no
+// noAccount stands for the account of messages with a subject that names no valid account. No
 // account ever has this name.
 const noAccount = "_"
 
-// Reject keeps a message that is no event, with the reason, and calls done exactly once.
-// Headers that the server would act upon are dropped; the reason says what was cut.
+// Reject keeps a message that is not a valid event, with the reason, and calls done exactly once.
+// Headers that the server would act on are dropped; the reason says what was cut.
 func (b *Bus) Reject(account, subject string, header map[string][]string, body []byte, reason string, done func(error)) {
 	if !domain.ValidAccount(account) {
 		account = noAccount
@@ -58,7 +58,7 @@ func (b *Bus) Reject(account, subject string, header map[string][]string, body [
 	b.keepRejected(account, subject, kept, body, reason, done)
 }
 
-// keepRejected puts a message as it is into REJECTED; kept is changed.
+// keepRejected puts a message into REJECTED; kept is changed.
 func (b *Bus) keepRejected(account, subject string, kept nats.Header, body []byte, reason string, done func(error)) {
 	kept[HeaderReason] = []string{reason}
 	kept[HeaderSubject] = []string{ShownSubject(subject)}
@@ -87,8 +87,8 @@ func fitHeaders(header map[string][]string) (kept nats.Header, left int) {
 	return kept, left
 }
 
-// ShownSubject returns a subject for logs and lists: valid UTF-8 without control characters,
-// at most 512 bytes.
+// ShownSubject returns a subject in a form for logs and lists: valid UTF-8 without control
+// characters, at most 512 bytes.
 func ShownSubject(subject string) string {
 	return shorten(strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
@@ -98,7 +98,7 @@ func ShownSubject(subject string) string {
 	}, strings.ToValidUTF8(subject, "\uFFFD")), maxShownSubject)
 }
 
-// shorten cuts a text to so many bytes, an ellipsis included.
+// shorten cuts a text to most bytes, an ellipsis included.
 func shorten(text string, most int) string {
 	const ellipsis = "…"
 	if len(text) <= most {
@@ -107,7 +107,7 @@ func shorten(text string, most int) string {
 	return strings.ToValidUTF8(text[:most-len(ellipsis)], "") + ellipsis
 }
 
-// Rejected is a bus message that was no event.
+// Rejected is a message on the bus that was not a valid event.
 type Rejected struct {
 	Sequence uint64
 	Subject  string
@@ -116,14 +116,14 @@ type Rejected struct {
 	Body     []byte
 }
 
-// maxRejectedPage is how many bytes of bodies fill a page: with one body more, and each byte
-// of them written as six in JSON, an answer stays below 4 MiB.
+// maxRejectedPage is how many bytes of bodies fill a page. Even with one body more, and with each
+// byte written as six in JSON, an answer stays below 4 MiB.
 const maxRejectedPage = 384 << 10
 
-// ListRejected returns the messages of account that were rejected since a time, newest
-// first: at most limit, fewer when their bodies fill a page, and only such with a sequence
-// below before (0: from the newest). next is the value for before to go on with; 0: there
-// are no more. Each costs a request; what other accounts have is not read.
+// ListRejected returns the messages of account that were rejected since a time, newest first: at
+// most limit, fewer when their bodies fill a page, and only messages with a sequence below before
+// (0: from the newest). next is the value of before for the next page; 0: there are no more. Each
+// message costs a request; messages of other accounts are not read.
 func (b *Bus) ListRejected(ctx context.Context, account string, since time.Time, limit int, before uint64) (list []Rejected, next uint64, err error) {
 	size := 0
 	for before != 1 {

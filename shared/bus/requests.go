@@ -6,26 +6,26 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// SubjectTunnel begins a subject that ends with the id of a tunnel. On it a gateway asks one that has a connection of
-// this tunnel. Answers use subjects below it that are no tunnel's id.
+// SubjectTunnel begins a subject that ends with the id of a tunnel. On that subject a gateway asks another gateway
+// that has a connection of the tunnel. Answers use subjects that begin in the same way but have no tunnel's id.
 const SubjectTunnel = "waybill.tunnel."
 
-// Part is a message between two processes. It may be lost.
+// Part is a message from one process to another. It may be lost.
 type Part struct {
 	Subject string
-	Reply   string // where answers go; empty: nobody waits for any
-	Head    string // what the body is
+	Reply   string // subject for answers; empty: the sender waits for none
+	Head    string // describes the body
 	Body    []byte
-	// Nobody is set if the part is the server's own answer, which says that nobody listens on the subject.
+	// Nobody is set if the part is the server's answer that no process listens on the subject.
 	Nobody bool
 }
 
-// MaxPart is how long the body of a part may be, in bytes. A server takes 1 MiB with the head.
+// MaxPart is how long the body of a part may be, in bytes. A server takes 1 MiB together with the head.
 const MaxPart = 512 << 10
 
 const headOfPart = "Waybill-Head"
 
-// NewAnswers returns a new subject. A process receives its answers below it.
+// NewAnswers returns a new subject. A process receives its answers on the subjects below it.
 func NewAnswers() string { return SubjectTunnel + "answer." + nats.NewInbox() }
 
 // SendPart sends a part.

@@ -8,19 +8,19 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Room says how full EVENTS is.
+// Room is how full EVENTS is.
 type Room struct {
 	Bytes, MaxBytes uint64 // MaxBytes 0: no limit
-	Dropped         uint64 // events that were done and made room
+	Dropped         uint64 // events that were done and were dropped to make room
 }
 
-// tight reports whether room is to be made: from three quarters on.
+// tight reports whether room must be made: from three quarters on.
 func (r Room) tight() bool { return r.MaxBytes > 0 && r.Bytes >= r.MaxBytes/4*3 }
 
-// MakeRoom drops the oldest events of EVENTS that are done, half of them at a time, while the
-// stream is three quarters full. The later ones stay longer: from them a server that starts
-// knows which ids were published a moment ago. What is not done stays in any case, and when
-// that fills the stream it refuses what comes.
+// MakeRoom drops the oldest done events of EVENTS, half of the done events at a time, while the
+// stream is three quarters full. It drops later events last, because a server that starts reads
+// from them which ids were published a moment ago. Events that are not done always stay; when they
+// fill the stream, it refuses new events.
 func (b *Bus) MakeRoom(ctx context.Context) (Room, error) {
 	var room Room
 	for {
@@ -51,7 +51,7 @@ func (b *Bus) MakeRoom(ctx context.Context) (Room, error) {
 	}
 }
 
-// The least sizes of the streams that have a limit. REJECTED needs little: only people read it.
+// The least sizes of the streams that have a limit. REJECTED needs little, because only people read it.
 const (
 	leastEvents   = 64 << 20
 	leastRejected = 1 << 20
@@ -72,7 +72,7 @@ func leastOf(config jetstream.StreamConfig) int64 {
 // nothing is delivered.
 type NoRoomError struct {
 	Stream string
-	Bytes  int64 // that the stream needs at least
+	Bytes  int64 // how many the stream needs at least
 	err    error
 }
 
@@ -87,8 +87,8 @@ func (e *NoRoomError) Unwrap() error { return e.err }
 // Missing returns a NoRoomError if the last Ensure found no room for a stream, otherwise nil.
 func (b *Bus) Missing() *NoRoomError { return b.missing.Load() }
 
-// noSpace are the codes with which a server refuses a stream larger than its own limit, by
-// default three quarters of the disk.
+// noSpace and noStorage are the codes with which a server refuses a stream that is larger than the
+// server's limit, by default three quarters of the disk.
 const (
 	noSpace   jetstream.ErrorCode = 10047
 	noStorage jetstream.ErrorCode = 10023
@@ -100,7 +100,7 @@ func noRoom(err error) bool {
 	return errors.As(err, &refused) && (refused.ErrorCode == noSpace || refused.ErrorCode == noStorage)
 }
 
-// ensureSized makes a stream as large as is set, or as the server lets it be: half, a quarter…
+// ensureSized makes a stream with the configured size or, if the server refuses that, with a half, a quarter and so on.
 func (b *Bus) ensureSized(ctx context.Context, config jetstream.StreamConfig) error {
 	set, least := config.MaxBytes, leastOf(config)
 	for {
@@ -119,8 +119,8 @@ func (b *Bus) ensureSized(ctx context.Context, config jetstream.StreamConfig) er
 	}
 }
 
-// giveWay makes REJECTED as small as it may be, if there is one, because EVENTS needs the room. Later REJECTED gets as
-// large as what EVENTS has left lets it be.
+// giveWay makes REJECTED, if it exists, as small as possible, because EVENTS needs the room. Later REJECTED gets as
+// much as EVENTS has left.
 func (b *Bus) giveWay(ctx context.Context) error {
 	stream, err := b.js.Stream(ctx, StreamRejected)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -137,7 +137,7 @@ func (b *Bus) giveWay(ctx context.Context) error {
 	return nil
 }
 
-// shrinks notes how large a stream is; false: it was known.
+// shrinks notes the size of a stream; false: the size was known.
 func (b *Bus) shrinks(config jetstream.StreamConfig) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

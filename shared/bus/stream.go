@@ -13,14 +13,15 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Stream is one of Waybill's streams. It is named and not looked up: each method asks the
-// server, and fails with domain.ErrUnavailable while that can't say.
+// Stream is the handle of one of Waybill's streams, by its name. Making it does not look the stream
+// up: each method asks the server, and fails with domain.ErrUnavailable while the server can't
+// answer.
 type Stream struct {
 	bus  *Bus
 	name string
 }
 
-// Stream returns the stream of a name.
+// Stream returns the stream with a name.
 func (b *Bus) Stream(name string) *Stream { return &Stream{b, name} }
 
 // Entry is a message as its stream keeps it.
@@ -32,8 +33,8 @@ type Entry struct {
 	Body     []byte
 }
 
-// Read returns the first message of a subject from a sequence on; nil: there is none. It asks
-// the stream's leader, as a replica may not have what was stored last.
+// Read returns the first message of a subject from a sequence on; nil: there is none. It asks the
+// stream's leader, because a replica may not have the latest messages.
 func (s *Stream) Read(ctx context.Context, subject string, from uint64) (*Entry, error) {
 	handle, err := s.handle(ctx)
 	if err != nil {
@@ -49,8 +50,8 @@ func (s *Stream) Read(ctx context.Context, subject string, from uint64) (*Entry,
 	return &Entry{Sequence: msg.Sequence, Time: msg.Time, Subject: msg.Subject, Header: msg.Header, Body: msg.Data}, nil
 }
 
-// Last returns the last message of a subject below a sequence, 0: of all; nil: there is none.
-// Any replica of a stream that allows direct reads may answer.
+// Last returns the last message of a subject below a sequence (0: of all messages); nil: there is
+// none. Any replica of a stream that allows direct reads may answer.
 func (s *Stream) Last(ctx context.Context, subject string, below uint64) (*Entry, error) {
 	doing := "read the last message of " + s.name
 	request, err := json.Marshal(struct {
@@ -74,7 +75,7 @@ func (s *Stream) Last(ctx context.Context, subject string, below uint64) (*Entry
 	return directEntry(msg)
 }
 
-// directEntry reads what a server answered to a direct read.
+// directEntry reads a server's answer to a direct read.
 func directEntry(msg *nats.Msg) (*Entry, error) {
 	sequence, err := strconv.ParseUint(msg.Header.Get(jetstream.SequenceHeader), 10, 64)
 	if err != nil {
@@ -105,7 +106,7 @@ func (s *Stream) Newest(ctx context.Context, subject string) (*Entry, error) {
 	return &Entry{Sequence: msg.Sequence, Time: msg.Time, Subject: msg.Subject, Header: msg.Header, Body: msg.Data}, nil
 }
 
-// Clear removes the messages of a subject up to a sequence, and none that was stored later.
+// Clear removes the messages of a subject up to a sequence. Messages that were stored later stay.
 func (s *Stream) Clear(ctx context.Context, subject string, last uint64) error {
 	handle, err := s.handle(ctx)
 	if err == nil {
@@ -117,14 +118,14 @@ func (s *Stream) Clear(ctx context.Context, subject string, last uint64) error {
 	return nil
 }
 
-// Delete removes a message; that it is gone already is no fault.
+// Delete removes a message. It is no error if the message is gone already.
 func (s *Stream) Delete(ctx context.Context, sequence uint64) error {
 	handle, err := s.handle(ctx)
 	if err != nil {
 		return err
 	}
 	err = handle.DeleteMsg(ctx, sequence)
-	// The client keeps of the server's answer only its text.
+	// The client keeps only the text of the server's answer.
 	if errors.Is(err, jetstream.ErrMsgDeleteUnsuccessful) && strings.Contains(err.Error(), "no message found") {
 		return nil
 	}
@@ -143,7 +144,7 @@ func (s *Stream) Subjects(ctx context.Context, pattern string) (map[string]uint6
 	return info.State.Subjects, nil
 }
 
-// Consumer looks a consumer up. When the server has lost it, all streams and consumers are
+// Consumer looks a consumer up. If the server has lost the consumer, all streams and consumers are
 // made again.
 func (s *Stream) Consumer(ctx context.Context, name string) (*Consumer, error) {
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
@@ -160,8 +161,8 @@ func (s *Stream) Consumer(ctx context.Context, name string) (*Consumer, error) {
 	return &Consumer{bus: s.bus, stream: s.name, name: name, consumer: consumer}, nil
 }
 
-// CreateConsumer makes a consumer of one subject that hands out at most maxUnacknowledged
-// messages at once. The server removes it when nobody has asked it for anything for unused.
+// CreateConsumer makes a consumer of one subject that hands out at most maxUnacknowledged messages
+// at once. The server removes the consumer when it got no request for the time unused.
 func (s *Stream) CreateConsumer(ctx context.Context, name, subject string, maxUnacknowledged int, unused time.Duration) (*Consumer, error) {
 	consumer, err := s.bus.js.CreateOrUpdateConsumer(ctx, s.name, jetstream.ConsumerConfig{
 		Durable: name, FilterSubject: subject, AckPolicy: jetstream.AckExplicitPolicy,
@@ -173,7 +174,7 @@ func (s *Stream) CreateConsumer(ctx context.Context, name, subject string, maxUn
 	return &Consumer{bus: s.bus, stream: s.name, name: name, consumer: consumer}, nil
 }
 
-// DeleteConsumer removes a consumer; that it is gone already is no fault.
+// DeleteConsumer removes a consumer. It is no error if the consumer is gone already.
 func (s *Stream) DeleteConsumer(ctx context.Context, name string) error {
 	err := s.bus.js.DeleteConsumer(ctx, s.name, name)
 	if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) && !errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -182,20 +183,20 @@ func (s *Stream) DeleteConsumer(ctx context.Context, name string) error {
 	return nil
 }
 
-// StreamState is how far a stream is.
+// StreamState is the state of a stream.
 type StreamState struct {
 	Created           time.Time
 	FirstSeq, LastSeq uint64
 	FirstTime         time.Time // of the message FirstSeq; zero: the stream is empty
 	Messages, Bytes   uint64
 	Consumers         int
-	// Server is what its last messages may be lost with when that is started again: the server
-	// that is connected, by an id that is another one after each start; of a stream that a
-	// cluster keeps, the cluster, by its name.
+	// Server names the server that may lose the last messages when it is started again: the id of
+	// the connected server, which changes with each start; for a stream that a cluster keeps, the
+	// name of the cluster.
 	Server string
 }
 
-// State asks how far the stream is.
+// State asks for the state of the stream.
 func (s *Stream) State(ctx context.Context) (StreamState, error) {
 	connected := s.bus.conn.ConnectedServerId()
 	info, err := s.bus.info(ctx, s.name)
@@ -209,15 +210,15 @@ func (s *Stream) State(ctx context.Context) (StreamState, error) {
 	}, nil
 }
 
-// ConsumerState is how far a consumer is.
+// ConsumerState is the progress of a consumer.
 type ConsumerState struct {
 	Delivered      uint64 // sequence of the message that was handed out last
 	Acknowledged   uint64 // sequence up to which every message is acknowledged
-	Pending        uint64 // messages that were handed out to nobody yet
+	Pending        uint64 // messages that were not handed out yet
 	Unacknowledged int    // messages that were handed out and are not acknowledged
 }
 
-// ConsumerState asks how far a consumer is.
+// ConsumerState asks for the progress of a consumer.
 func (s *Stream) ConsumerState(ctx context.Context, name string) (ConsumerState, error) {
 	info, err := s.bus.consumerInfo(ctx, s.name, name)
 	if err != nil {
@@ -229,8 +230,8 @@ func (s *Stream) ConsumerState(ctx context.Context, name string) (ConsumerState,
 	}, nil
 }
 
-// handle returns the client's handle of the stream. To look it up costs a request, so the
-// handle, which is good for as long as the name is, is kept.
+// handle returns the client's handle of the stream. Looking it up costs a request, so it is kept:
+// it is valid for as long as the name is.
 func (s *Stream) handle(ctx context.Context) (jetstream.Stream, error) {
 	b := s.bus
 	b.mu.Lock()

@@ -11,35 +11,38 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// Consumer settings that others rely upon.
+// Consumer settings that other packages rely on.
 const (
-	// AckWait is after how long an event or due delivery that a dispatcher neither
-	// acknowledged nor reported as in progress goes to another one. Dispatchers report
-	// every ProgressInterval, so what a killed one had in flight goes out again within 15 s.
+	// AckWait is the time after which an event or due delivery goes to another dispatcher if its
+	// dispatcher neither acknowledged it nor reported it as in progress. Dispatchers report every
+	// ProgressInterval, so deliveries that a killed dispatcher had in flight go out again within 15
+	// s.
 	AckWait          = 10 * time.Second
 	ProgressInterval = 3 * time.Second
 	// MaxEventsInFlight bounds the unacknowledged events over all dispatchers.
 	MaxEventsInFlight = 1 << 16
-	maxDueInFlight    = 8192 // a shard
-	// maxConsumers is how many consumers EVENTS and ORDER may have. EVENTS has one for each account whose order is
-	// kept, and while the owner changes two; ORDER has one then. The server's own limit is 1000.
+	maxDueInFlight    = 8192 // for each shard
+	// maxConsumers is how many consumers EVENTS and ORDER may have. For each account with an order, EVENTS has
+	// one, and two while the owner changes; ORDER has one while the owner changes. The server's own limit is
+	// 1000.
 	maxConsumers = 1 << 17
 	// pinTTL is how long a pinned consumer waits for its owner before it takes another.
 	pinTTL = 3 * time.Second
-	// recordPinTTL is the same for the records: what a killed process leaves is seen in the
-	// log within 2 s. By then all that it had in flight is free as well, so that the next
-	// process gets it first and in order; see recordAckWait.
+	// recordPinTTL is the same for the records: the log shows within 2 s what a killed process had
+	// in flight. By then all these messages may be handed out again, so that the next process gets
+	// them first and in order; see recordAckWait.
 	recordPinTTL = 1600 * time.Millisecond
-	// recordAckWait is AckWait for the records, reported on every RecordsProgressInterval.
+	// recordAckWait is AckWait for the records. Processes report progress on them every
+	// RecordsProgressInterval.
 	recordAckWait           = 1200 * time.Millisecond
 	RecordsProgressInterval = 300 * time.Millisecond
 	// MaxRecordsInFlight bounds the batches of records that are handed out and not acknowledged.
 	MaxRecordsInFlight = 4 * MaxFetch
 )
 
-// Ensure makes the streams and consumers, or brings them to the present settings.
-// Any process may call it at any time; the first one makes them. It is called again
-// after each reconnection, as the server may have come back without its files.
+// Ensure makes the streams and consumers, or updates them to the present settings. Any process may
+// call it at any time; the first one makes them. It is called again after each reconnection,
+// because the server may have come back without its files.
 func (b *Bus) Ensure(ctx context.Context) error {
 	if err := b.ensureStreams(ctx); err != nil {
 		return err
@@ -104,9 +107,9 @@ func pinned(ttl time.Duration, config jetstream.ConsumerConfig) jetstream.Consum
 }
 
 func (b *Bus) streamConfigs() []jetstream.StreamConfig {
-	// Messages are read from the leader alone. A replica that lags behind would show a
-	// message of a hold queue that is gone, and not yet have the oldest that waits: the relay
-	// would take what waits for lost.
+	// Messages are read from the leader alone. A replica that lags behind could show a message of a
+	// hold queue that is gone, and not yet have the oldest waiting message: the relay would take
+	// that message for lost.
 	base := jetstream.StreamConfig{Storage: jetstream.FileStorage, Replicas: b.options.Replicas}
 	with := func(change func(*jetstream.StreamConfig)) jetstream.StreamConfig {
 		config := base
@@ -114,8 +117,9 @@ func (b *Bus) streamConfigs() []jetstream.StreamConfig {
 		return config
 	}
 	return []jetstream.StreamConfig{
-		// No size limit and no age on the first three: discarding old messages would drop
-		// schedules and hold queues silently. Dispatchers end what outlives the retention.
+		// The first three streams have no limit of size or age: discarding old messages would
+		// silently drop schedules and hold queues. Dispatchers end deliveries that are older than
+		// the retention.
 		with(func(c *jetstream.StreamConfig) {
 			c.Name, c.Subjects = StreamRetries, []string{subjectDue + ">", subjectSchedule + ">"}
 			c.Description = "deliveries that wait for their next attempt"
@@ -137,15 +141,15 @@ func (b *Bus) streamConfigs() []jetstream.StreamConfig {
 			c.Description = "outcomes on their way to the database"
 			c.Retention = jetstream.WorkQueuePolicy
 		}),
-		// A server reserves the limit of a stream for it, so the streams with a limit come last. EVENTS comes before
-		// REJECTED, because nothing is delivered without EVENTS.
+		// A server reserves storage for the limit of a stream, so the streams with a limit come last. EVENTS
+		// comes before REJECTED, because nothing is delivered without EVENTS.
 		with(func(c *jetstream.StreamConfig) {
 			c.Name, c.Subjects = StreamEvents, []string{SubjectsEvents}
 			c.Description = "shipment events as published"
 			c.MaxAge, c.Duplicates = b.options.Retention, min(b.options.DedupeWindow, b.options.Retention)
 			c.MaxMsgSize = 1 << 20
-			// Full, it refuses: what waits is not given up for what comes. MakeRoom drops
-			// what is done before.
+			// When full, the stream refuses new events, so that waiting events are not lost. Before
+			// that, MakeRoom drops events that are done.
 			c.MaxBytes, c.Discard = b.options.MaxBytes, jetstream.DiscardNew
 			c.MaxConsumers = maxConsumers
 		}),
@@ -154,7 +158,7 @@ func (b *Bus) streamConfigs() []jetstream.StreamConfig {
 			c.Description = "messages that are not valid events, with the reason"
 			c.MaxAge, c.MaxBytes, c.Discard = b.options.Retention, 1<<30, jetstream.DiscardOld
 			c.MaxMsgsPerSubject = maxRejectedEach
-			c.AllowDirect = true // a list that lags behind harms nobody
+			c.AllowDirect = true // a list that lags behind does no harm
 		}),
 	}
 }
@@ -174,8 +178,9 @@ func (b *Bus) ensureStream(ctx context.Context, config jetstream.StreamConfig) e
 	return nil
 }
 
-// matchStream brings a stream that is there to the settings. One that has them is left alone: the
-// server does not keep an update apart from a consumer that is made meanwhile.
+// matchStream updates an existing stream to the settings. A stream that already has them is left
+// alone, because the server does not keep an update apart from a consumer that is made at the same
+// time.
 func (b *Bus) matchStream(ctx context.Context, config jetstream.StreamConfig) error {
 	stream, err := b.js.Stream(ctx, config.Name)
 	if err != nil || fits(stream.CachedInfo().Config, config) {
@@ -185,8 +190,8 @@ func (b *Bus) matchStream(ctx context.Context, config jetstream.StreamConfig) er
 	return err
 }
 
-// fits reports whether a stream has the settings that it is to have. Where those say nothing, the
-// server's own hold.
+// fits reports whether a stream has the wanted settings. Settings that are not given are the
+// server's.
 func fits(have, want jetstream.StreamConfig) bool {
 	limit := func(have, want int64) bool { return have == want || have == -1 && want == 0 }
 	return slices.Equal(have.Subjects, want.Subjects) && have.Description == want.Description &&
@@ -197,10 +202,10 @@ func fits(have, want jetstream.StreamConfig) bool {
 		(want.Duplicates == 0 || have.Duplicates == want.Duplicates) && have.Replicas == max(want.Replicas, 1)
 }
 
-// keeper names what a stream's last messages may be lost with when it is started again: the
-// server that is connected, by an id that is another one after each start. A stream with
-// copies on several servers of a cluster loses nothing with any one of them, nor does it
-// matter which of them was asked, so the cluster's name stands for all.
+// keeper names the server that may lose a stream's last messages when it is started again: the id
+// of the connected server, which changes with each start. A stream with copies on several servers
+// of a cluster loses nothing with any one of them, and it does not matter which of them was asked,
+// so the cluster's name stands for all.
 func keeper(info *jetstream.StreamInfo, connected string) string {
 	if info.Config.Replicas > 1 && info.Cluster != nil && info.Cluster.Name != "" {
 		return "cluster " + info.Cluster.Name
@@ -226,8 +231,8 @@ func (b *Bus) info(ctx context.Context, name string, opts ...jetstream.StreamInf
 var errNoLeader = errors.New("it has no leader")
 
 // led returns an error unless the answer about a stream or consumer came from its leader. While
-// there is none any server answers, with as much of the stream as it has; and one that
-// starts knows consumers before their state, and says that nothing waits.
+// there is no leader any server answers, with as much of the stream as it has; and a server that is
+// starting knows consumers before their state, and says that nothing waits.
 func (b *Bus) led(by *jetstream.ClusterInfo) error {
 	if b.options.Replicas > 1 && (by == nil || by.Leader == "") {
 		return errNoLeader
@@ -235,7 +240,7 @@ func (b *Bus) led(by *jetstream.ClusterInfo) error {
 	return nil
 }
 
-// consumerInfo asks how far a consumer is.
+// consumerInfo asks for the progress of a consumer.
 func (b *Bus) consumerInfo(ctx context.Context, stream, name string) (*jetstream.ConsumerInfo, error) {
 	consumer, err := b.js.Consumer(ctx, stream, name)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// headers that schedule a message (ADR-51). Written by hand because the client's helper
+// Headers that schedule a message (ADR-51). They are written by hand, because the client's helper
 // cuts the time to whole seconds, so that a schedule would fire up to a second early.
 const (
 	headerSchedule       = "Nats-Schedule"
@@ -21,17 +21,17 @@ const (
 )
 
 // early is how long before its time the bus hands out a scheduled delivery. nats-server looks at
-// schedules every 250 ms, so without it a delivery could come 250 ms late. The consumer waits until
-// DueAt.
+// schedules every 250 ms, so otherwise a delivery could come 250 ms late. The process that consumes
+// the delivery waits until DueAt.
 const early = 250 * time.Millisecond
 
 // headerDue is the header with the time at which a delivery is due: microseconds since 1970.
 const headerDue = "Waybill-Due"
 
-// Schedule stores task so that it becomes due at the given time, and calls done exactly
-// once. A delivery has one schedule: a later one replaces the earlier. The bus hands the delivery
-// out up to 250 ms before its time, see DueAt. A delivery that is due within 250 ms gets no
-// schedule: the bus hands it out at once.
+// Schedule stores task so that it becomes due at the given time, and calls done exactly once. A
+// delivery has one schedule: a later one replaces an earlier one. The bus hands the delivery out up
+// to 250 ms before its time, see DueAt. A delivery that is due within 250 ms gets no schedule: the
+// bus hands it out at once.
 func (b *Bus) Schedule(task *domain.Task, at time.Time, done func(error)) {
 	msg := taskMessage(scheduleSubject(task.Webhook, task.Delivery), task)
 	left := time.Until(at)
@@ -40,7 +40,7 @@ func (b *Bus) Schedule(task *domain.Task, at time.Time, done func(error)) {
 	}
 	if left > 0 && left <= early {
 		msg.Subject = dueSubject(task.Webhook)
-		// The stream keeps only one message of this id, should it be published twice.
+		// The stream keeps only one message with this id if it is published twice.
 		msg.Header[jetstream.MsgIDHeader] = []string{string(task.Delivery) + "." + strconv.FormatInt(int64(task.Rev), 36)}
 	} else {
 		setSchedule(msg.Header, task.Webhook, at.Add(-early))
@@ -48,8 +48,8 @@ func (b *Bus) Schedule(task *domain.Task, at time.Time, done func(error)) {
 	b.publishTask(b.schedules, msg, done)
 }
 
-// setSchedule has the server move a message to its webhook's due deliveries at a time. If that is
-// past, the server does it at its next look.
+// setSchedule makes the server move a message to its webhook's due deliveries at a time. If that
+// time is past, the server moves it at its next look.
 func setSchedule(header nats.Header, webhook domain.WebhookID, at time.Time) {
 	header[headerSchedule] = []string{"@at " + at.UTC().Format(time.RFC3339Nano)}
 	header[headerScheduleTarget] = []string{dueSubject(webhook)}
@@ -73,7 +73,7 @@ func (b *Bus) Hold(task *domain.Task, done func(error)) {
 	b.publishTask(b.holds, taskMessage(HoldSubject(task.Webhook), task), done)
 }
 
-// publishTask publishes when the stream's window lets it, and calls done exactly once.
+// publishTask publishes a message when the stream's window allows it, and calls done exactly once.
 func (b *Bus) publishTask(w *window, msg *nats.Msg, done func(error)) {
 	w.enter(func() {
 		b.acks.publish(msg, func(_ bool, err error) {
@@ -83,7 +83,7 @@ func (b *Bus) publishTask(w *window, msg *nats.Msg, done func(error)) {
 	}, done)
 }
 
-// taskVersion begins a task; see Formats.
+// taskVersion is the first field of a task; see Formats.
 const taskVersion = "1"
 
 const (
@@ -141,7 +141,7 @@ func taskMessage(subject string, t *domain.Task) *nats.Msg {
 	return &nats.Msg{Subject: subject, Header: header, Data: t.Body}
 }
 
-// ErrTask is returned for a message in RETRIES or HOLD that holds no task.
+// ErrTask is returned for a message in RETRIES or HOLD that has no task.
 var ErrTask = errors.New("not a task")
 
 // ParseTask reads the task in a message of RETRIES or HOLD. The error is ErrTask or ErrVersion.

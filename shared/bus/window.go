@@ -10,20 +10,20 @@ import (
 )
 
 const (
-	// windowMost is how many tasks may be on their way to a stream at once, and windowLeast
-	// how many after one was not acknowledged in time.
+	// windowMost is how many tasks may be on their way to a stream at once. windowLeast is how many
+	// after a task was not acknowledged in time.
 	windowMost  = 4096
 	windowLeast = 16
 )
 
-// window bounds what is on its way to a stream at once. Where a stream can't keep up, a
-// publication that was given up after publishTimeout is in its queue all the same, and what
-// its owner publishes again comes on top: after a cluster of three had lost a server, with 350
-// deliveries a second to hold, more than 10,000 waited at the stream for minutes, and there
-// were 0.8 copies of each. So only few go out then, and the others wait here for their turn,
-// beyond publishTimeout if need be. The bound grows by one with each acknowledgement. When a
-// stream has acknowledged nothing for publishTimeout, what waits is given up, too: sent in
-// turn, 16 at a time, 256 that somebody waits for would be given up after 80 s.
+// window bounds how many publications are on their way to a stream at once. A publication that was
+// given up after publishTimeout is still in the queue of a stream that can't keep up, and the
+// repeat of its owner comes on top. After a cluster of three had lost a server, with 350 deliveries
+// a second to hold, more than 10,000 waited at the stream for minutes, and there were 0.8 copies of
+// each. So only a few are sent then, and the others wait here for their turn, beyond publishTimeout
+// if needed. The bound grows by one with each acknowledgement. When a stream has acknowledged
+// nothing for publishTimeout, waiting publications are given up, too: if they were sent in turn, 16
+// at a time, 256 of them would be given up only after 80 s.
 type window struct {
 	stream string
 	log    *slog.Logger
@@ -32,12 +32,12 @@ type window struct {
 	limit    int
 	out      int
 	waiting  []passage
-	starting bool      // a goroutine starts what waits
-	late     bool      // the bound is not back at windowMost
+	starting bool      // a goroutine is starting publications that wait
+	late     bool      // the bound has not reached windowMost again
 	heard    time.Time // when the stream last acknowledged something
 }
 
-// passage is a publication: either start is called, or giveUp.
+// passage is a publication that waits: either start or giveUp is called.
 type passage struct {
 	start  func()
 	giveUp func(error)
@@ -47,13 +47,14 @@ func newWindow(stream string, log *slog.Logger) *window {
 	return &window{stream: stream, log: log, limit: windowMost}
 }
 
-// WindowState is what is on its way to a stream.
+// WindowState is the state of a window.
 type WindowState struct {
 	Stream              string
 	Out, Limit, Waiting int
 }
 
-// Windows returns what is on its way to RETRIES, HOLD and ORDER, and what waits for its turn.
+// Windows returns how many tasks are on their way to RETRIES, HOLD and ORDER, and how many wait for
+// their turn.
 func (b *Bus) Windows() []WindowState {
 	return []WindowState{b.schedules.state(), b.holds.state(), b.orders.state()}
 }
@@ -64,8 +65,8 @@ func (w *window) state() WindowState {
 	return WindowState{Stream: w.stream, Out: w.out, Limit: w.limit, Waiting: len(w.waiting)}
 }
 
-// enter calls start, at once or in its turn, or giveUp if the stream is silent meanwhile.
-// Whoever starts calls leave when it is over, and may do so before start returns.
+// enter calls start, at once or in its turn, or giveUp if the stream is silent by then. After
+// start, the caller calls leave when the publication has ended, perhaps before start returns.
 func (w *window) enter(start func(), giveUp func(error)) {
 	w.mu.Lock()
 	if len(w.waiting) > 0 || w.out >= w.limit {
@@ -78,7 +79,7 @@ func (w *window) enter(start func(), giveUp func(error)) {
 	start()
 }
 
-// leave says how it ended.
+// leave ends a publication; err is its result.
 func (w *window) leave(err error) {
 	w.mu.Lock()
 	w.out--
@@ -96,7 +97,8 @@ func (w *window) leave(err error) {
 	}
 }
 
-// fit sets the bound, and reports whether the stream acknowledges nothing at all; w.mu is held.
+// fit sets the bound after a result, and reports whether the stream acknowledges nothing at all;
+// w.mu is held.
 func (w *window) fit(err error) (silent bool) {
 	switch {
 	case err == nil:
@@ -113,7 +115,7 @@ func (w *window) fit(err error) (silent bool) {
 	return false
 }
 
-// grow lets one more be on its way; w.mu is held.
+// grow raises the bound by one; w.mu is held.
 func (w *window) grow() {
 	if w.limit == windowMost {
 		return
@@ -125,7 +127,7 @@ func (w *window) grow() {
 	}
 }
 
-// run starts what waits, as far as the bound lets it.
+// run starts waiting publications, as far as the bound allows.
 func (w *window) run() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 // startTimeout is how long a server may take until it accepts connections.
 const startTimeout = 20 * time.Second
 
-// Server is a nats-server on a port of 127.0.0.1 that it keeps over restarts.
-// Its methods must not be called concurrently.
+// Server is a nats-server on a port of 127.0.0.1. It keeps the port when it is restarted. Its
+// methods must not be called concurrently.
 type Server struct {
 	tb      testing.TB
 	name    string
@@ -40,7 +40,7 @@ func Start(tb testing.TB) *Server {
 	return s
 }
 
-// StartWithin is Start with a server that has so many bytes for streams.
+// StartWithin is Start with a server that has this many bytes for streams.
 func StartWithin(tb testing.TB, bytes int64) *Server {
 	tb.Helper()
 	s := &Server{tb: tb, name: "bustest", dir: tb.TempDir(), port: server.RANDOM_PORT, store: bytes}
@@ -49,8 +49,8 @@ func StartWithin(tb testing.TB, bytes int64) *Server {
 	return s
 }
 
-// StartWithConsumers is Start with a server that allows each stream at most so many consumers. A stream with a limit of its
-// own has that one.
+// StartWithConsumers is Start with a server that allows at most this many consumers for a stream that has no limit of its
+// own.
 func StartWithConsumers(tb testing.TB, most int) *Server {
 	tb.Helper()
 	s := &Server{tb: tb, name: "bustest", dir: tb.TempDir(), port: server.RANDOM_PORT, most: most}
@@ -98,7 +98,7 @@ func (s *Server) Start() {
 	s.nats, s.port = nats, address.Port
 }
 
-// Stop stops the server and waits for its end; its files stay.
+// Stop stops the server and waits until it has ended; its files stay.
 func (s *Server) Stop() {
 	if s.nats == nil {
 		return
@@ -115,7 +115,7 @@ func (s *Server) Restart() {
 	s.Start()
 }
 
-// Within stops the server and starts it again with so many bytes for streams.
+// Within stops the server and starts it again with this many bytes for streams.
 func (s *Server) Within(bytes int64) {
 	s.tb.Helper()
 	s.Stop()
@@ -123,8 +123,8 @@ func (s *Server) Within(bytes int64) {
 	s.Start()
 }
 
-// Wipe stops the server, removes all that JetStream kept and starts it again: the bus
-// lost whole.
+// Wipe stops the server, removes everything that JetStream stored, and starts the server again: the
+// whole bus is lost.
 func (s *Server) Wipe() {
 	s.tb.Helper()
 	s.Stop()

@@ -51,7 +51,7 @@ func (c *Cluster) URL() string {
 	return strings.Join(urls, ",")
 }
 
-// Server returns the server of that name.
+// Server returns the server with a name.
 func (c *Cluster) Server(name string) *Server {
 	c.tb.Helper()
 	for _, s := range c.Servers {
@@ -63,8 +63,7 @@ func (c *Cluster) Server(name string) *Server {
 	return nil
 }
 
-// AwaitLeader waits until the servers that run have a leader that can make streams on all
-// of them.
+// AwaitLeader waits until the running servers have a leader that can make streams on all of them.
 func (c *Cluster) AwaitLeader() {
 	c.tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
@@ -90,7 +89,7 @@ func (c *Cluster) led() bool {
 		if !s.nats.JetStreamIsCurrent() {
 			return false
 		}
-		peers = max(peers, len(s.nats.JetStreamClusterPeers())) // the leader alone knows them
+		peers = max(peers, len(s.nats.JetStreamClusterPeers())) // only the leader knows them
 	}
 	return peers == running
 }
@@ -100,7 +99,7 @@ func (c *Cluster) led() bool {
 func FreePorts(tb testing.TB, n int) []int {
 	tb.Helper()
 	var ports []int
-	var listeners []net.Listener // open until all ports are known, or one might come twice
+	var listeners []net.Listener // all are open until all ports are known, so that none comes twice
 	defer func() {
 		for _, l := range listeners {
 			_ = l.Close()

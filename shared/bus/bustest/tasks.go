@@ -8,12 +8,12 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// Schedule has a task become due at a time, and waits until the bus has stored that.
+// Schedule makes a task due at a time, and waits until the bus has stored it.
 func Schedule(ctx context.Context, b *bus.Bus, task *domain.Task, at time.Time) error {
 	return stored(ctx, func(done func(error)) { b.Schedule(task, at, done) })
 }
 
-// Hold puts a task into its webhook's hold queue, and waits until the bus has stored it.
+// Hold puts a task into its webhook's hold queue, and waits until the bus has stored the task.
 func Hold(ctx context.Context, b *bus.Bus, task *domain.Task) error {
 	return stored(ctx, func(done func(error)) { b.Hold(task, done) })
 }
