@@ -11,19 +11,20 @@ import (
 	"modernc.org/sqlite"
 )
 
-// copyPages is how many pages a copy writes and forces to the disk at a time. More at once would hold
-// up the commits, which force the log to the same disk.
+// copyPages is how many pages a copy writes and flushes to the disk at a time. More at once would
+// hold up the commits, which flush the log to the same disk.
 const copyPages = 512
 
-// CopyTo writes a copy of a SQLite database to a new file, while this process and others go on
-// writing: the copy has everything that was committed when it began, and nothing of what came later.
-// Until it is done the log can't begin anew, so the log grows by what is written meanwhile. That is
-// why pages are copied as they are, and not written anew in order (VACUUM INTO).
+// CopyTo writes a copy of a SQLite database to a new file, while this and other processes go on
+// writing. The copy has everything that was committed when it began, and nothing that came later.
+// Until it is done the log can't start over, so the log grows by everything that is written. To be
+// done soon, CopyTo copies pages as they are and does not rewrite them in order (VACUUM INTO).
 func (s *Store) CopyTo(ctx context.Context, path string) error {
 	if !s.SQLite() {
 		return errors.New("copy database: only a SQLite database is a file")
 	}
-	// Made here, because SQLite would make it readable by everyone. It takes an empty file.
+	// The file is made here, because SQLite would make it readable by everyone. SQLite accepts an
+	// empty file.
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return fmt.Errorf("copy database: %w", err)
@@ -41,16 +42,16 @@ func (s *Store) copyTo(ctx context.Context, file *os.File) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }() // it has read alone
-	// The transaction begins with its first look at the file.
+	defer func() { _ = tx.Rollback() }() // the transaction has only read
+	// The transaction begins only when it first reads the file.
 	if _, err := tx.ExecContext(ctx, "SELECT 1 FROM sqlite_schema LIMIT 1"); err != nil {
 		return err
 	}
-	path, err := filepath.Abs(file.Name()) // else its first folder would be the host of the address
+	path, err := filepath.Abs(file.Name()) // otherwise the first folder would be the host of the address
 	if err != nil {
 		return err
 	}
-	// What is copied is forced to the disk here; a copy that breaks off is of no use.
+	// The copied pages are flushed to the disk here; a copy that breaks off is useless.
 	query := url.Values{"_pragma": {"journal_mode(OFF)", "synchronous(OFF)"}}
 	to := (&url.URL{Scheme: "file", Path: path, RawQuery: query.Encode()}).String()
 	return conn.Raw(func(driver any) error {
@@ -85,11 +86,11 @@ func (s *Store) Intact(ctx context.Context) error {
 	return nil
 }
 
-// numbersAhead is what Restored adds to the numbers of transactions: far more than any
-// installation has of them between two backups.
+// numbersAhead is what Restored adds to the numbers of transactions: far more transactions than any
+// installation has between two backups.
 const numbersAhead = 1_000_000_000_000
 
-// postgresRestored adds to the numbers and to what new events take theirs from.
+// postgresRestored adds to the stored numbers, and to the number from which new events take theirs.
 const postgresRestored = `
 DO $$
 DECLARE added bigint;
@@ -98,10 +99,10 @@ BEGIN
 	EXECUTE format('ALTER TABLE events ALTER COLUMN xact SET DEFAULT txid_current() + %%s', added);
 END $$`
 
-// Restored readies a database that came from a backup, before anything works with it. Feeds are in
-// the order of the numbers of transactions, which go on from the backup, or begin anew in a new
-// server. From now on they are above all that were given before, so every cursor stays good:
-// those of the backup, and those that were given after it.
+// Restored prepares a database that came from a backup, before any process uses it. Feeds are in
+// the order of the numbers of transactions. After a backup these numbers go on from the backup, or
+// start over in a new server. Restored raises them above all numbers that were given before, so
+// that every cursor stays valid: those in the backup, and those that were given after it.
 func (s *Store) Restored(ctx context.Context) error {
 	statement := "UPDATE feed_order SET xact = xact + %[1]d"
 	if !s.SQLite() {

@@ -7,21 +7,21 @@ import (
 	"gorm.io/gorm"
 )
 
-// BatchRows bounds the rows that one statement of what runs beside requests touches.
+// BatchRows bounds the rows that one statement of a background task touches.
 const BatchRows = 1000
 
 // SQLite has one writer, and a commit waits until the one before it has ended.
 const (
-	// longestTurn is for how long what runs beside requests keeps the writer at a time, about.
+	// longestTurn is about how long a background task keeps the writer at a time.
 	longestTurn = 10 * time.Millisecond
 	firstRows   = 50
 	fewestRows  = 10
 )
 
-// batchSizer finds out how many rows a statement may touch.
+// batchSizer decides how many rows a statement may touch.
 type batchSizer struct {
 	rows   int
-	turned bool // others wait meanwhile: on SQLite
+	turned bool // SQLite: other writers wait during a statement
 }
 
 func (s *Store) batchSizer() batchSizer {
@@ -33,8 +33,8 @@ func (s *Store) batchSizer() batchSizer {
 
 func turns() batchSizer { return batchSizer{rows: firstRows, turned: true} }
 
-// next sets the rows of the next statement by what the last one took, and leaves the writer to others for as
-// long.
+// next sets the rows of the next statement by the time that the last one took, and leaves the writer to
+// others for the same time.
 func (p *batchSizer) next(ctx context.Context, took time.Duration) error {
 	if !p.turned {
 		return nil
@@ -53,8 +53,9 @@ func (p *batchSizer) next(ctx context.Context, took time.Duration) error {
 	}
 }
 
-// Batches calls f, each time with the number of rows that it may touch, until it has touched fewer, and returns
-// how many it has touched in all. On SQLite, the number is such that f keeps the writer for about longestTurn.
+// Batches calls f, each time with the number of rows that it may touch, until f has touched fewer. It returns
+// how many rows f has touched in all. On SQLite, the number is chosen so that f keeps the writer for about
+// longestTurn.
 func (s *Store) Batches(ctx context.Context, f func(tx *gorm.DB, rows int) *gorm.DB) (int, error) {
 	total := 0
 	for p := s.batchSizer(); ; {
@@ -62,7 +63,7 @@ func (s *Store) Batches(ctx context.Context, f func(tx *gorm.DB, rows int) *gorm
 		var took time.Duration
 		err := s.Again(ctx, func() error {
 			return s.Writing(ctx).Connection(func(tx *gorm.DB) error {
-				began := time.Now() // the writer was waited for
+				began := time.Now() // after the wait for the writer
 				result := f(tx, p.rows)
 				touched, took = int(result.RowsAffected), time.Since(began)
 				return result.Error

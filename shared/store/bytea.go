@@ -7,8 +7,8 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// byteaArrays writes arrays of bytes, with one growth of what they are written to. The driver's own
-// codec has it grow by and by: that took four times their size, and a quarter of what the API
+// byteaArrays writes arrays of bytes and grows the buffer only once. The driver's own codec grows
+// it bit by bit: that took four times the size of the arrays, and a quarter of what the API
 // allocated for an event.
 type byteaArrays struct{ pgtype.Codec }
 
@@ -24,7 +24,7 @@ type byteaArrayPlan struct{}
 
 // Encode implements pgtype.EncodePlan: an array of one dimension, in Postgres' binary form.
 func (byteaArrayPlan) Encode(value any, to []byte) ([]byte, error) {
-	list, _ := value.([][]byte) // PlanEncode has looked
+	list, _ := value.([][]byte) // PlanEncode has checked the type
 	if list == nil {
 		return nil, nil // NULL
 	}
@@ -39,8 +39,8 @@ func (byteaArrayPlan) Encode(value any, to []byte) ([]byte, error) {
 	to = binary.BigEndian.AppendUint32(to, 1) // dimension
 	to = binary.BigEndian.AppendUint32(to, nulls)
 	to = binary.BigEndian.AppendUint32(to, pgtype.ByteaOID)
-	to = binary.BigEndian.AppendUint32(to, uint32(len(list))) // a statement has far fewer
-	to = binary.BigEndian.AppendUint32(to, 1)                 // is the first index
+	to = binary.BigEndian.AppendUint32(to, uint32(len(list))) // a statement has far fewer elements
+	to = binary.BigEndian.AppendUint32(to, 1)                 // the first index is 1
 	for _, element := range list {
 		if element == nil {
 			to = binary.BigEndian.AppendUint32(to, ^uint32(0))

@@ -10,48 +10,49 @@ import (
 	"time"
 )
 
-// SQLite appends what is committed to its log (WAL). A checkpoint moves it into the file of the
-// database, and the log begins anew once all of it is there and nobody reads from it. SQLite itself
-// makes a checkpoint at the end of a commit, which waits for it: 2.7 s after a log of 219 MB. Here,
-// checkpoints run beside the commits, on a connection of their own.
+// SQLite appends committed pages to its log (WAL). A checkpoint moves them into the file of the
+// database. The log starts over once all its pages are moved and nothing reads from it. SQLite
+// itself makes a checkpoint at the end of a commit, and the commit waits for it: 2.7 s after a log
+// of 219 MB. Here, checkpoints run in parallel to the commits, on a connection of their own.
 const (
-	// checkpointTick is how often the log is looked at.
+	// checkpointTick is how often the log is checked.
 	checkpointTick = 250 * time.Millisecond
-	// restedTicks is the same, in ticks, while nothing is written.
+	// restedTicks is how many ticks lie between two checks while nothing is written.
 	restedTicks = 4
-	// checkpointPages is how many pages of the log make a checkpoint, of 4 KB each.
+	// checkpointPages is how many pages of the log, of 4 KB each, are worth a checkpoint.
 	checkpointPages = 1000
-	// restartPages is from how many pages on the log is to begin anew. For this the writer is held
-	// while the last pages are moved, so it is done when only restartRest are left.
+	// restartPages is the number of pages from which on the log should start over. For that the
+	// writer is held while the last pages are moved, so it is done only when at most restartRest
+	// are left.
 	restartPages = 4 * checkpointPages
 	restartRest  = checkpointPages / 2
-	// restartWait is how long a restart waits for those who read from the log, at most.
+	// restartWait is how long a restart waits at most for connections that read from the log.
 	restartWait = 20 * time.Millisecond
-	// catchUps bounds how often a tick moves what came while it moved the rest.
+	// catchUps bounds how often a tick moves the pages that came while it moved others.
 	catchUps = 4
-	// logLimit is the size in bytes to which the file of a log shrinks. The file shrinks by at most logStep each time that
-	// the log begins anew. The commit that begins the log waits for that: 77 ms where 180 MB went at once.
+	// logLimit is the size in bytes to which the file of a log shrinks. The file shrinks by at most logStep each time
+	// the log starts over, because the first commit of the new log waits for that: 77 ms for 180 MB at once.
 	logLimit = 64 << 20
 	logStep  = 8 << 20
-	// restTicks is the number of ticks between two looks for rest. The file rests when less than a checkpoint was written
-	// since the last look. Then the cached pages, up to 32 MB for each connection, are of no more use.
+	// restTicks is the number of ticks between two checks whether the file rests. It rests when less than a checkpoint
+	// was written since the last check. Then the cached pages, up to 32 MB for each connection, are useless.
 	restTicks = 40
-	// logPage is what one page takes in the log.
+	// logPage is how many bytes one page takes in the log.
 	logPage = 4096 + 24
 )
 
 // checkpoints keeps the log of a SQLite file short.
 type checkpoints struct {
 	writer, own, reader *sql.DB  // own has synchronous off
-	file                *os.File // the database's
+	file                *os.File // the file of the database
 	sync                func(*os.File) error
 	stop                context.CancelFunc
 	ended               chan struct{}
-	release             func() // ends what keeps the log; nil: nothing does
-	broken              error  // why the file could not be forced to the disk; then the log must neither begin anew nor be removed
+	release             func() // lets the log start over again; nil: nothing prevents it
+	broken              error  // why the file could not be flushed to the disk; then the log must neither start over nor be removed
 
-	pages, waiting atomic.Int64 // in the log; of them, not in the file yet
-	seen           int64        // pages of the log at the last look for rest
+	pages, waiting atomic.Int64 // pages in the log, and those of them that are not in the file yet
+	seen           int64        // pages of the log at the last check for rest
 	worked         bool         // more than a little was written since memory was given back
 }
 
@@ -76,7 +77,7 @@ func (c *checkpoints) start() {
 }
 
 // close ends the checkpoints. SQLite removes the log when the last connection is closed. If the log is still needed,
-// close leaves the reader open, so that there is no last one.
+// close leaves the reader open, so that it is never the last.
 func (c *checkpoints) close() error {
 	c.stop()
 	<-c.ended
@@ -100,8 +101,8 @@ func (c *checkpoints) run(ctx context.Context) {
 		}
 		if !still || tick%restedTicks == 0 {
 			pages := c.pages.Load()
-			// A failure passes, or commits meet it as well and tell of it. The log grows meanwhile,
-			// which its metric shows.
+			// A failure is temporary, or commits fail as well and report it. Until it is over the
+			// log grows, which its metric shows.
 			err := c.round(ctx)
 			still = err == nil && c.pages.Load() == pages
 		}
@@ -111,12 +112,12 @@ func (c *checkpoints) run(ctx context.Context) {
 	}
 }
 
-// rest gives back the memory of all connections when the file rests. One connection gives back the pages of all of them,
-// because SQLite is built with SQLITE_ENABLE_MEMORY_MANAGEMENT here.
+// rest gives back the memory of all connections when the file rests. One connection gives back the pages of all
+// connections, because SQLite is built with SQLITE_ENABLE_MEMORY_MANAGEMENT here.
 func (c *checkpoints) rest(ctx context.Context) error {
 	grown := c.pages.Load() - c.seen
 	c.seen += grown
-	if grown < 0 || grown >= checkpointPages { // the log began anew, or grew
+	if grown < 0 || grown >= checkpointPages { // the log has started over, or has grown
 		c.worked = true
 		return nil
 	}
@@ -128,7 +129,7 @@ func (c *checkpoints) rest(ctx context.Context) error {
 	return err
 }
 
-// round moves what waits, if it is worth it, and has the log begin anew when it is long.
+// round moves the waiting pages if that is worthwhile, and lets the log start over when it is long.
 func (c *checkpoints) round(ctx context.Context) error {
 	if c.broken != nil {
 		return c.broken
@@ -153,8 +154,9 @@ func (c *checkpoints) round(ctx context.Context) error {
 	return c.restart(ctx)
 }
 
-// move moves what waits into the file, and the file to the disk. The transaction keeps the log until then. So
-// the end of ctx must not end the transaction, or a commit could begin the log anew before the file is on the disk.
+// move moves the waiting pages into the file and flushes the file to the disk. The transaction keeps the log until
+// then. So the end of ctx must not end the transaction, or a commit could overwrite the log before the file is on
+// the disk.
 func (c *checkpoints) move(ctx context.Context) error {
 	holding, release := context.WithCancel(context.WithoutCancel(ctx))
 	tx, err := c.reader.BeginTx(holding, nil)
@@ -162,7 +164,7 @@ func (c *checkpoints) move(ctx context.Context) error {
 		release()
 		return err
 	}
-	// The transaction begins with its first look at the file.
+	// The transaction begins only when it first reads the file.
 	if _, err = tx.ExecContext(ctx, "SELECT 1 FROM sqlite_schema LIMIT 1"); err == nil {
 		err = c.pragma(ctx, c.own, "PASSIVE")
 	}
@@ -175,14 +177,14 @@ func (c *checkpoints) move(ctx context.Context) error {
 	return err
 }
 
-// restart holds the writer, moves the last pages and has the next commit begin the log anew.
+// restart holds the writer and moves the last pages, so that the next commit starts the log over.
 func (c *checkpoints) restart(ctx context.Context) error {
 	conn, err := c.writer.Conn(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	// Not broken off, or the next one would have no patience.
+	// The end of ctx must not break this off: the connection's next user would have only this short busy timeout.
 	ctx = context.WithoutCancel(ctx)
 	if _, err := conn.ExecContext(ctx, fmt.Sprintf("PRAGMA busy_timeout(%d)", restartWait.Milliseconds())); err != nil {
 		return err
@@ -201,7 +203,7 @@ func (c *checkpoints) restart(ctx context.Context) error {
 	return err
 }
 
-// pragma makes a checkpoint of a kind and notes how the log is after it.
+// pragma makes a checkpoint of a kind and notes the state of the log after it.
 func (c *checkpoints) pragma(ctx context.Context, on interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }, kind string) error {
@@ -214,12 +216,12 @@ func (c *checkpoints) pragma(ctx context.Context, on interface {
 	return nil
 }
 
-// Log is how much the log of a SQLite file has, in bytes.
+// Log is the size of the log of a SQLite file, in bytes.
 type Log struct {
-	Bytes, Waiting int64 // Waiting is what of it is not in the file of the database yet
+	Bytes, Waiting int64 // Waiting is the part that is not in the file of the database yet
 }
 
-// Log returns how the log of a SQLite file was a moment ago; zero on Postgres.
+// Log returns the size of the log of a SQLite file a moment ago; zero on Postgres.
 func (s *Store) Log() Log {
 	d, ok := s.dialect.(*sqliteDialect)
 	if !ok || d.checkpoints == nil {

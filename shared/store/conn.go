@@ -14,11 +14,11 @@ import (
 	"gorm.io/gorm"
 )
 
-// Conn runs raw statements on either database: in a transaction, or each for itself. Their parameters
-// are $1, $2 and so on.
+// Conn runs raw statements on either database, in a transaction or each by itself. Parameters are $1,
+// $2 and so on.
 type Conn struct {
 	db  *Store
-	sql sqlConn // SQLite, or what is beneath gorm
+	sql sqlConn // SQLite, or the connection of a gorm transaction
 	pgx pgxConn // Postgres without database/sql, which starts a goroutine for each query
 }
 
@@ -43,7 +43,7 @@ type pgxConn interface {
 // Scan reads the columns of a row.
 type Scan func(into ...any) error
 
-// Conn returns a handle for statements that read, each for itself. On Postgres they may write, too.
+// Conn returns a handle for statements that read, each by itself. On Postgres they may write, too.
 func (s *Store) Conn() Conn {
 	if pool := s.Postgres(); pool != nil {
 		return Conn{db: s, pgx: pool}
@@ -54,8 +54,8 @@ func (s *Store) Conn() Conn {
 // Beneath returns the connection beneath a gorm transaction.
 func (s *Store) Beneath(tx *gorm.DB) Conn { return Conn{db: s, sql: tx.Statement.ConnPool} }
 
-// Write runs f in a transaction that writes, without gorm. Postgres runs first, which is SQL or
-// empty, in the round trip that begins the transaction. Call Write within Again.
+// Write runs f in a transaction that writes, without gorm. On Postgres, first (SQL or empty) runs
+// in the round trip that begins the transaction. Call Write within Again.
 func (s *Store) Write(ctx context.Context, first string, f func(c Conn) error) error {
 	if pool := s.Postgres(); pool != nil {
 		options := pgx.TxOptions{BeginQuery: "BEGIN; " + first}
@@ -68,7 +68,7 @@ func (s *Store) Write(ctx context.Context, first string, f func(c Conn) error) e
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
+	defer func() { _ = tx.Rollback() }() // does nothing after a commit
 	if err := f(Conn{db: s, sql: tx}); err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (c Conn) Moment(t time.Time) any { return c.db.Moment(t) }
 // Date returns a day as an argument.
 func (c Conn) Date(day time.Time) any { return c.db.Date(day) }
 
-// In is the condition on a column to be among the first parameter, which List makes.
+// In returns the condition that a column is among the first parameter, which List makes.
 func (c Conn) In() string {
 	if c.SQLite() {
 		return "IN (SELECT value FROM json_each($1))"
@@ -101,8 +101,9 @@ func (c Conn) List(list any) any {
 	return string(text)
 }
 
-// ForShare is what a query ends with so that the rows of a table that it reads stay as they are until
-// the transaction of Write ends; empty: nobody else changes rows meanwhile, or this is no such transaction.
+// ForShare returns the end of a query that keeps the rows of a table that it reads as they are until the
+// transaction of Write ends. It returns "" if no other process can change rows during the transaction, or
+// if this is no such transaction.
 func (c Conn) ForShare(table string) string {
 	if _, tx := c.pgx.(pgx.Tx); tx {
 		return " FOR SHARE OF " + table
@@ -110,7 +111,7 @@ func (c Conn) ForShare(table string) string {
 	return ""
 }
 
-// Partition returns the name of the table that has the rows of a day of one that is partitioned by day.
+// Partition returns the name of the table that has the rows of a day, if table is partitioned by day.
 func (c Conn) Partition(table string, day time.Time) string {
 	if c.SQLite() {
 		return table
@@ -131,7 +132,7 @@ func (c Conn) Exec(ctx context.Context, query string, args ...any) (int64, error
 	return result.RowsAffected()
 }
 
-// Query calls each for every row of what a query returns.
+// Query calls each for every row that a query returns.
 func (c Conn) Query(ctx context.Context, query string, each func(Scan) error, args ...any) error {
 	if c.pgx != nil {
 		rows, err := c.pgx.Query(ctx, query, args...)
@@ -149,7 +150,7 @@ func (c Conn) Query(ctx context.Context, query string, each func(Scan) error, ar
 	return eachRow(rows, each)
 }
 
-// QueryRow returns the only row of what a query returns.
+// QueryRow returns the only row that a query returns.
 func (c Conn) QueryRow(ctx context.Context, query string, args ...any) interface{ Scan(into ...any) error } {
 	if c.pgx != nil {
 		return c.pgx.QueryRow(ctx, query, args...)
@@ -157,7 +158,7 @@ func (c Conn) QueryRow(ctx context.Context, query string, args ...any) interface
 	return c.sql.QueryRowContext(ctx, query, args...)
 }
 
-// runner returns what runs a query: its prepared statement, where there is one, or the connection.
+// runner returns the prepared statement of a query, if there is one, or the connection.
 func (c Conn) runner(ctx context.Context, query string) runner {
 	if tx, ok := c.sql.(*sql.Tx); ok && c.SQLite() {
 		if stmt := c.db.prepared().get(query); stmt != nil {
@@ -167,14 +168,14 @@ func (c Conn) runner(ctx context.Context, query string) runner {
 	return c.sql
 }
 
-// Statement is one of several that go to the database together.
+// Statement is one of several statements that go to the database together.
 type Statement struct {
 	SQL  string
 	Args []any
-	Each func(Scan) error // is called for every row; nil: none is read
+	Each func(Scan) error // called for every row; nil: the rows are not read
 }
 
-// Batch runs statements one after the other; on Postgres, by Write's connection, in one round trip.
+// Batch runs statements one after the other; on Postgres, on Write's connection, in one round trip.
 func (c Conn) Batch(ctx context.Context, list ...Statement) error {
 	if c.pgx == nil {
 		for _, s := range list {
@@ -217,15 +218,15 @@ func eachRow(rows interface {
 	return rows.Err()
 }
 
-// MultiRow is a statement over rows: Head, then VALUES and the rows, or a SELECT of them with the columns
-// column1, column2 and so on, then Tail.
+// MultiRow is a statement over rows. It consists of Head, then VALUES and the rows (or a SELECT of the
+// rows with the columns column1, column2 and so on), then Tail.
 type MultiRow struct {
 	Head, Tail string
-	Types      string // of the columns on Postgres, with commas between
+	Types      string // of the columns on Postgres, separated by commas
 }
 
-// Rows returns the statements that run m over rows, whose values lie one after the other: on Postgres
-// one, or none where there are no rows.
+// Rows returns the statements that run m over rows; values has the values of one row after the other.
+// On Postgres it returns one statement, or none if there are no rows.
 func (c Conn) Rows(m MultiRow, values []any, each func(Scan) error) []Statement {
 	columns := strings.Count(m.Types, ",") + 1
 	var list []Statement
@@ -243,7 +244,7 @@ func (c Conn) Rows(m MultiRow, values []any, each func(Scan) error) []Statement 
 	s := Statement{Args: make([]any, columns), Each: each}
 	arrays, names := make([]string, columns), make([]string, columns)
 	for i, kind := range strings.Split(m.Types, ",") {
-		// A subquery, so that the plan is kept: it does not depend on how many rows there are.
+		// A subquery, so that the plan is kept: it does not depend on the number of rows.
 		arrays[i] = "(SELECT $" + strconv.Itoa(i+1) + "::" + kind + "[])"
 		names[i] = "column" + strconv.Itoa(i+1)
 		s.Args[i] = column{values[i:], columns}.arg(kind)
@@ -253,15 +254,15 @@ func (c Conn) Rows(m MultiRow, values []any, each func(Scan) error) []Statement 
 	return []Statement{s}
 }
 
-// column is a column of rows whose values lie one after the other, as an array of Postgres.
+// column is a column of such rows, as an array of Postgres.
 type column struct {
-	values []any // from the first one of the column on
-	width  int   // of a row
+	values []any // from the first value of the column on
+	width  int   // number of columns
 }
 
 func (c column) len() int { return (len(c.values) + c.width - 1) / c.width }
 
-// arg returns the column as an argument. Bytes have a codec of their own.
+// arg returns the column as an argument. Columns of bytes have a codec of their own.
 func (c column) arg(kind string) any {
 	if kind != "bytea" {
 		return c
@@ -281,12 +282,13 @@ func (c column) Dimensions() []pgtype.ArrayDimension {
 // Index implements pgtype.ArrayGetter.
 func (c column) Index(i int) any { return c.values[i*c.width] }
 
-// IndexType implements pgtype.ArrayGetter: elements are encoded by what they are.
+// IndexType implements pgtype.ArrayGetter. Elements are encoded by their own type.
 func (column) IndexType() any { return nil }
 
-// Copy adds n rows to a table, which is Partition's where it is partitioned; row appends the values of one.
-// domain.ErrConflict: one of them was there, and the transaction of Write must end. Postgres' COPY costs half of the
-// cheapest INSERT that looks out for conflicts, and SQLite does not prepare to undo an INSERT OR FAIL alone.
+// Copy adds n rows to a table; if the table is partitioned, it is the name that Partition returns. row appends the
+// values of one row. domain.ErrConflict: a row exists already, and the transaction of Write must end. Postgres' COPY
+// costs half of the cheapest INSERT that checks for conflicts. Only for an INSERT OR FAIL, SQLite does not prepare
+// to undo the statement.
 func (c Conn) Copy(ctx context.Context, table string, columns []string, n int, row func(i int, values []any) []any) error {
 	var err error
 	if c.pgx != nil {

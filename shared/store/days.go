@@ -10,27 +10,27 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// The log is kept by days: on Postgres a day's rows are partitions, which are dropped whole.
+// The log is kept by day: on Postgres the rows of a day are partitions, which are dropped as a
+// whole.
 
-// partitionedTables lists the tables of the log: those that have a column day, and that the
-// migrations partition by it.
+// partitionedTables returns the tables of the log. They have a column day, and the migrations
+// partition them by it.
 func partitionedTables() []string { return []string{"events", "deliveries", "attempts"} }
 
-// Partitions are made from so many days ago, which is how far acceptance looks for
-// repeats, to so many ahead. Older ones come about when a record asks for them.
+// Partitions are made from daysBehind days ago, which is how far acceptance looks for repeats, to
+// DaysAhead days ahead. Older partitions are made when a record needs them.
 const (
 	daysBehind = 1
 	DaysAhead  = 3
 )
 
-// Partition returns the name of the partition of table that holds day, on Postgres:
-// addressed by its own name, a statement plans, locks and routes for one table instead of
-// all of them.
+// Partition returns the name of the partition of table for a day, on Postgres. A statement that
+// uses this name plans, locks and routes for one table instead of all of them.
 func Partition(table string, day time.Time) string {
 	return fmt.Sprintf("%s_p%s", table, day.UTC().Format("20060102"))
 }
 
-// logFloorRow has the first day that is not closed.
+// logFloorRow has the floor: the first day that is not closed.
 type logFloorRow struct {
 	ID  int `gorm:"primaryKey;autoIncrement:false"`
 	Day Date
@@ -45,8 +45,7 @@ func (s *Store) Floor(ctx context.Context) (Date, error) {
 	return floor, err
 }
 
-// RaiseFloor closes the days before floor: what is recorded for them from now on is
-// only counted.
+// RaiseFloor closes the days before floor: records for these days are only counted from now on.
 func (s *Store) RaiseFloor(ctx context.Context, floor time.Time) error {
 	return s.Again(ctx, func() error {
 		return s.Writing(ctx).Model(&logFloorRow{}).Where("id = 1 AND day < ?", DateOf(floor)).
@@ -54,13 +53,12 @@ func (s *Store) RaiseFloor(ctx context.Context, floor time.Time) error {
 	})
 }
 
-// PrepareDays makes room for what is written on those of the days that are not closed.
+// PrepareDays makes room for the rows of days, if these are not closed.
 func (s *Store) PrepareDays(ctx context.Context, days ...time.Time) error {
 	return s.dialect.prepareDays(ctx, days...)
 }
 
-// DropDays removes the log of every day before floor and returns the days, the first one
-// first.
+// DropDays removes the log of every day before floor and returns these days, the earliest first.
 func (s *Store) DropDays(ctx context.Context, floor time.Time) ([]time.Time, error) {
 	return s.dialect.dropDays(ctx, floor)
 }
@@ -74,7 +72,7 @@ func DaysAround(now time.Time) []time.Time {
 	return days
 }
 
-// sortedDays returns the days of a set, the first one first.
+// sortedDays returns the days of a set, the earliest first.
 func sortedDays(days map[time.Time]bool) []time.Time {
 	return slices.SortedFunc(maps.Keys(days), time.Time.Compare)
 }

@@ -19,10 +19,10 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// ErrCursor is returned for a paging cursor that this store did not give to the account.
+// ErrCursor is returned for a paging cursor that does not belong to the list and the account.
 var ErrCursor = errors.New("not a cursor of this list")
 
-// Postgres' error codes that the store acts upon.
+// Error codes of Postgres that the store handles.
 const (
 	pgUniqueViolation  = "23505"
 	pgCheckViolation   = "23514"
@@ -50,7 +50,7 @@ func (f *failure) Unwrap() []error {
 	return []error{f.kind, f.cause}
 }
 
-// Wrap says what was being done when err came; nil stays nil.
+// Wrap adds what was being done to err; nil stays nil.
 func Wrap(doing string, err error) error {
 	if err == nil {
 		return nil
@@ -58,7 +58,7 @@ func Wrap(doing string, err error) error {
 	return fmt.Errorf("%s: %w", doing, Classify(err))
 }
 
-// Classify gives err its kind.
+// Classify sets the kind of err.
 func Classify(err error) error {
 	var f *failure
 	if err == nil || errors.As(err, &f) || isKind(err) || errors.Is(err, ErrCursor) {
@@ -92,7 +92,7 @@ func isKind(err error) bool {
 
 func classifyPostgres(pg *pgconn.PgError, err error) error {
 	text := "postgres: " + pg.Message + " (" + pg.Code + ")"
-	if strings.HasPrefix(pg.Code, "22") { // data exception: the message quotes the value
+	if strings.HasPrefix(pg.Code, "22") { // data exception: the message contains the value
 		text = "postgres: data exception (" + pg.Code + ")"
 	}
 	kind := error(nil)
@@ -123,8 +123,8 @@ func classifySQLite(lite *sqlite.Error, err error) error {
 	return &failure{kind, "sqlite: " + lite.Error(), err}
 }
 
-// connectionLost reports whether err says that the database can't be reached, or did not
-// answer in the time that there was.
+// connectionLost reports whether err says that the database can't be reached, or did not answer in
+// time.
 func connectionLost(err error) bool {
 	var dial *pgconn.ConnectError
 	var network net.Error
@@ -136,7 +136,7 @@ func connectionLost(err error) bool {
 		strings.Contains(err.Error(), "conn closed") || strings.Contains(err.Error(), "closed pool")
 }
 
-// lostToAnother reports whether Postgres broke a transaction off in favour of another.
+// lostToAnother reports whether Postgres broke a transaction off in favour of another one.
 func lostToAnother(err error) bool {
 	return pgCode(err) == pgSerialization || pgCode(err) == pgDeadlock
 }

@@ -7,8 +7,8 @@ import (
 	"gorm.io/gorm"
 )
 
-// feedOrderRow orders the commits of events: on Postgres it is what is added to the ids of
-// transactions, on SQLite the number of the last commit.
+// feedOrderRow orders the commits of events. On Postgres it has the number that is added to the ids
+// of transactions, on SQLite the number of the last commit.
 type feedOrderRow struct {
 	ID   int `gorm:"primaryKey;autoIncrement:false"`
 	Xact int64
@@ -16,29 +16,29 @@ type feedOrderRow struct {
 
 func (feedOrderRow) TableName() string { return "feed_order" }
 
-// SQLiteXact is the number of the next commit that adds events, on SQLite, within the transaction
-// that takes it with SQLiteTakeXact.
+// SQLiteXact is the number of the next commit that adds events, on SQLite. It is valid within the
+// transaction that takes it with SQLiteTakeXact.
 const (
 	SQLiteXact     = `(SELECT xact + 1 FROM feed_order)`
 	SQLiteTakeXact = `UPDATE feed_order SET xact = xact + 1`
 )
 
-// nextXact numbers the commits that add events, on SQLite.
+// nextXact takes and returns the next number, on SQLite.
 const nextXact = SQLiteTakeXact + ` RETURNING xact`
 
-// NextXact returns the number of the transaction among those that add events, on SQLite: each is above
-// all that are committed.
+// NextXact returns the transaction's number among those that add events, on SQLite. It is above the
+// numbers of all committed transactions.
 func (c Conn) NextXact(ctx context.Context) (xact int64, err error) {
 	err = c.Query(ctx, nextXact, func(scan Scan) error { return scan(&xact) })
 	return xact, err
 }
 
 // FeedLock is an advisory lock of Postgres. Each transaction that adds events holds it, shared,
-// from before it has an id until its end. So a feed need not wait for those that do not.
+// from before it has an id until its end. So a feed need not wait for other transactions.
 const FeedLock = 0x57617966 // "Wayf"
 
-// AddsEvents has the feeds wait for a transaction that adds events. It comes first, before anything gives the
-// transaction an id.
+// AddsEvents makes the feeds wait for a transaction that adds events. Call it first, before any statement
+// gives the transaction an id.
 func (s *Store) AddsEvents(tx *gorm.DB) error {
 	if s.SQLite() {
 		return nil
@@ -49,13 +49,13 @@ func (s *Store) AddsEvents(tx *gorm.DB) error {
 	return nil
 }
 
-// sqliteHorizon: transactions follow one another.
+// sqliteHorizon needs no locks, because transactions run one after the other.
 const sqliteHorizon = "SELECT xact + 1 AS horizon, xact + 1 AS next FROM feed_order WHERE id = 1"
 
-// postgresHorizon: of the transactions that the snapshot holds for running, all count that may
-// add events. Those that do not are known by a lock on their own id and none on FeedLock, in
-// one look at the locks, which Postgres gives of one instant. Who has ended since the snapshot has
-// no locks, and counts. Nothing is looked at when nothing runs.
+// postgresHorizon considers the running transactions of the snapshot that may add events. A
+// transaction adds no events if it has a lock on its own id and none on FeedLock; both are read in
+// one look at the locks, which Postgres takes at one instant. A transaction that has ended since
+// the snapshot has no locks, and is considered. If no transaction runs, the locks are not read.
 const postgresHorizon = `
 WITH locks AS MATERIALIZED (
 	SELECT virtualtransaction AS holder, transactionid, locktype = 'advisory' AND database = mine.oid
@@ -72,17 +72,18 @@ SELECT xact + least(
 	xact + pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS next
 FROM feed_order WHERE id = 1`
 
-// Horizon is how far a feed may be read.
+// Horizon is the point up to which a feed may be read.
 type Horizon struct {
 	// Horizon is the number below which every transaction that has added events, or will, is in the
-	// snapshot. A later snapshot may have a lower one: a transaction that ended between the snapshot
-	// and the look at the locks counts, although it was known before to add no events.
+	// snapshot. A later snapshot may have a lower number: a transaction that ended between the
+	// snapshot and the look at the locks counts as adding events, even if an earlier look had shown
+	// that it adds none.
 	Horizon int64
-	// Next is above the number of every transaction that the snapshot knows.
+	// Next is above the number of every transaction in the snapshot.
 	Next int64
 }
 
-// Horizon returns how far the feeds of the snapshot that tx reads go. Tx must be one of Snapshot.
+// Horizon returns the horizon of the feeds in the snapshot that tx reads. tx must be one of Snapshot.
 func (s *Store) Horizon(tx *gorm.DB) (Horizon, error) {
 	query := tx.Raw(postgresHorizon, FeedLock)
 	if s.SQLite() {

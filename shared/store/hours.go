@@ -8,11 +8,10 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// hourForm is how the partition of an hour is named, after its table's name and _h.
+// hourForm is the time in the name of an hour's partition, after the table's name and _h.
 const hourForm = "2006010215"
 
-// PrepareHours makes the partitions of a table for hours, on Postgres. On SQLite there is
-// nothing to make.
+// PrepareHours makes the partitions of a table for hours, on Postgres. On SQLite it does nothing.
 func (s *Store) PrepareHours(ctx context.Context, table string, hours ...time.Time) error {
 	d, ok := s.dialect.(*postgresDialect)
 	if !ok {
@@ -39,8 +38,8 @@ func (s *Store) PrepareHours(ctx context.Context, table string, hours ...time.Ti
 	return Wrap("prepare hours of "+table, err)
 }
 
-// DropHours removes what of a table is of hours that ended before floor. On Postgres its
-// partitions are dropped; on SQLite rows are deleted by their column at, in small transactions.
+// DropHours removes the rows of a table for hours that ended before floor. On Postgres it drops
+// partitions; on SQLite it deletes rows by their column at, in small transactions.
 func (s *Store) DropHours(ctx context.Context, table, key string, floor time.Time) error {
 	floor = floor.UTC().Truncate(time.Hour)
 	d, ok := s.dialect.(*postgresDialect)

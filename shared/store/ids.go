@@ -10,10 +10,10 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// NewID returns prefix and so many random characters after it.
+// NewID returns prefix followed by length random characters.
 func NewID(prefix string, length int) string { return prefix + domain.RandomText(length) }
 
-// NewUUID returns an id for what happens now; such ids sort by time.
+// NewUUID returns a new id; such ids sort by the time at which they were made.
 func NewUUID() (string, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -22,8 +22,8 @@ func NewUUID() (string, error) {
 	return id.String(), nil
 }
 
-// Storable reports whether both databases keep the texts as they are. What is not is never
-// found there.
+// Storable reports whether both databases can store the texts unchanged. A text that they can't
+// store is never found.
 func Storable(texts ...string) bool {
 	for _, text := range texts {
 		if strings.IndexByte(text, 0) >= 0 || !utf8.ValidString(text) {

@@ -10,34 +10,36 @@ import (
 	"github.com/pressly/goose/v3"
 )
 
-// laterIndexes lists, by the version of the migration that builds them, the indexes on Postgres of tables that may
-// be large when a migration finds them: of the partitioned ones, which a CREATE INDEX would lock with all their
-// partitions, and of others that are written to all the time. Each is built while others read and write. An index
-// that is there already stays, so these steps may follow migrations that have built it themselves.
+// laterIndexes has the indexes on Postgres of tables that may be large when a migration finds them, by the version
+// of the migration that builds them. Some of these tables are partitioned, and CREATE INDEX would lock them with
+// all their partitions; others are written to all the time. Each index is built while others read and write. An
+// existing index stays, so these steps may follow migrations that have built it themselves.
 func laterIndexes() map[int64][]string {
 	return map[int64][]string{
 		24: {
-			// What did not end well by how its last attempt ended, and by its reason; the tests; how many deliveries
-			// of a webhook wait, are held and are scheduled. Nothing of it on the good path.
+			// Deliveries that failed or are not delivered yet, by how their last attempt ended and by their
+			// reason; tests; how many deliveries of a webhook wait, are held and are scheduled. A delivery
+			// that succeeds at once is in none of these.
 			`deliveries_by_class ON deliveries (account, last_class, id) WHERE status <> 'delivered'`,
 			`deliveries_by_answer ON deliveries (account, last_status, id) WHERE status <> 'delivered'`,
 			`deliveries_by_reason ON deliveries (account, reason, id) WHERE status <> 'delivered' AND reason <> ''`,
 			`deliveries_tests ON deliveries (account, id) WHERE test`,
 			`deliveries_waiting ON deliveries (webhook_id, in_lane, status) WHERE status IN ('pending', 'retrying', 'held')`,
-			// An account's events of one type and source, newest first; a list of all merges them. A commit gives all
-			// its events one time, so the index stays small and ties are sorted.
+			// An account's events of one type and source, newest first; a list of all events merges them.
+			// All events of a commit have the same time, so the index stays small and ties are sorted.
 			`events_by_time ON events (account, type, source, received_at)`,
-			// Processor time of Postgres for an event, in commits of 500: 12 µs without this index, 3 more with it,
-			// 7 more with the text of the shipment in it.
+			// Postgres takes this much processor time for an event, in commits of 500: 12 µs without this
+			// index, 3 more with it, 7 more if it had the text of the shipment.
 			`events_by_shipment ON events (shipment, received_at)`,
-			// An account's events of one type in the order of commits. A commit has one transaction.
+			// An account's events of one type in the order of commits. All events of a commit have the same
+			// transaction.
 			`events_by_commit ON events (account, type, xact, received_at)`,
 
-			// Builds whose gateway has gone, and the open builds of an account.
+			// Builds that their gateway has lost, and the open builds of an account.
 			`gateway_builds_leased ON gateway_builds (lease_until) WHERE status = 'BUILDING'`,
 			`gateway_builds_by_account ON gateway_builds (account) WHERE status IN ('QUEUED', 'BUILDING')`,
 			`gateway_deployments_by_account ON gateway_deployments (account, created_at, seq) WHERE removed_at IS NULL`,
-			// What a purge ends.
+			// Rows that a purge removes.
 			`gateway_deployments_removed ON gateway_deployments (removed_at) WHERE removed_at IS NOT NULL`,
 			`gateway_domains_removed ON gateway_domains (removed_at) WHERE removed_at IS NOT NULL`,
 			`gateway_tunnels_removed ON gateway_tunnels (removed_at) WHERE removed_at IS NOT NULL`,
@@ -45,25 +47,25 @@ func laterIndexes() map[int64][]string {
 			`gateway_tunnel_tokens_by_end ON gateway_tunnel_tokens (ends_at) WHERE ends_at IS NOT NULL`,
 			`gateway_acme_locks_by_end ON gateway_acme_locks (expires_at)`,
 			`gateway_writers_by_age ON gateway_writers (written_at)`,
-			// Whose consumers a person manages.
+			// The consumers that a person manages.
 			`key_managers_by_sub ON key_managers (sub) WHERE sub <> ''`,
 			`key_managers_by_email ON key_managers (lower(email))`,
 		},
 		26: {
 			`accounts_by_age ON accounts (created_at, seq)`,
 			`audit_log_uncounted ON audit_log (account, at) WHERE NOT counted`,
-			// What lists are filtered by.
+			// The columns by which lists are filtered.
 			`audit_log_by_action ON audit_log (account, action, at, id)`,
 			`audit_log_by_actor ON audit_log (account, sub, at, id)`,
 			`audit_log_by_outcome ON audit_log (account, success, at, id)`,
 		},
 		27: {
-			// What of an account's webhooks ends soon.
+			// Secrets and credentials of an account's webhooks that end soon.
 			`webhooks_auth_ends ON webhooks (account, auth_expires_at) WHERE auth_expires_at IS NOT NULL`,
 			`webhooks_secret_ends ON webhooks (account, previous_secret_expires_at) WHERE previous_secret_expires_at IS NOT NULL`,
-			// What a purge ends.
+			// Rows that a purge removes.
 			`requests_by_day ON requests (day)`,
-			// Tests that have been asked for: they have no delivery yet, and are listed beside those.
+			// Tests that were asked for and have no delivery yet. They are listed together with deliveries.
 			`requests_tests ON requests (account, delivery_id) WHERE kind = 'test'`,
 			// The deployments of a branch.
 			`gateway_deployments_by_branch ON gateway_deployments (account, project, branch, created_at, seq) WHERE removed_at IS NULL`,
@@ -86,7 +88,7 @@ func indexSteps() []*goose.Migration {
 	return steps
 }
 
-// buildIndexes builds those of the indexes that are not there, each outside a transaction.
+// buildIndexes builds the indexes that do not exist yet, each outside a transaction.
 func buildIndexes(ctx context.Context, db *sql.DB, definitions []string) error {
 	conn, err := db.Conn(ctx)
 	if err != nil {
@@ -112,8 +114,8 @@ func buildIndexes(ctx context.Context, db *sql.DB, definitions []string) error {
 	return nil
 }
 
-// buildOnPartitions builds an index of a partitioned table: of the table alone, which takes no time, of one partition
-// after the other, and as a part of the table's. Partitions that come meanwhile have it from the start.
+// buildOnPartitions builds an index of a partitioned table: first on the table alone, which takes no time, then on
+// each partition, attached to the table's index. Partitions that are made later have it from the start.
 func buildOnPartitions(ctx context.Context, conn *sql.Conn, name, table, columns string) error {
 	if _, err := conn.ExecContext(ctx, fmt.Sprintf("CREATE INDEX IF NOT EXISTS %s ON ONLY %s %s", name, table, columns)); err != nil {
 		return err
@@ -155,14 +157,14 @@ func missingPartitions(ctx context.Context, conn *sql.Conn, index, table string)
 	return names, rows.Err()
 }
 
-// gone returns sql.ErrNoRows when a table is not there: a day may end while its index is built.
+// gone returns sql.ErrNoRows when a table does not exist: a day may be dropped while its index is built.
 func gone(ctx context.Context, conn *sql.Conn, table string) error {
 	var there bool
 	return conn.QueryRowContext(ctx, "SELECT true FROM pg_class WHERE oid = to_regclass($1::text)", table).Scan(&there)
 }
 
-// buildConcurrently builds an index while others read and write its table. It waits for transactions that are older,
-// such as a dump, and nobody waits for it meanwhile. What an earlier try has left unfinished is built anew.
+// buildConcurrently builds an index while others read and write its table. It waits for older transactions, such as
+// a dump, and nothing waits for it during that time. If an earlier try was not finished, it builds the index again.
 func buildConcurrently(ctx context.Context, conn *sql.Conn, name, table, columns string) error {
 	var valid bool
 	err := conn.QueryRowContext(ctx, "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass($1::text)", name).Scan(&valid)

@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// Schema is how far the migrations of a database are.
+// Schema is the state of a database's migrations.
 type Schema struct {
 	Applied int64    // version of the last one that was applied; 0: none was
 	Newest  int64    // version of the last one that this program knows
-	Pending []string // files of those that this program knows and that were not applied
+	Pending []string // files of migrations that this program knows and that were not applied
 }
 
 // Newer reports whether a later version of the program has migrated the database.
 func (s Schema) Newer() bool { return s.Applied > s.Newest }
 
-// Schema reads how far the migrations are. Unlike MigrationStatus it writes nothing, not even
-// the table in which they are noted.
+// Schema reads the state of the migrations. Unlike MigrationStatus it writes nothing, not even the
+// table that lists them.
 func (s *Store) Schema(ctx context.Context) (Schema, error) {
 	provider, err := s.migrator()
 	if err != nil {
@@ -68,14 +68,14 @@ func (s *Store) applied(ctx context.Context) (map[int64]bool, error) {
 	return applied, rows.Err()
 }
 
-// Server is what a database says of itself.
+// Server is a database's description of itself.
 type Server struct {
 	Version string
-	// Connections and MaxConnections are those of a Postgres server, of all its databases and
+	// Connections and MaxConnections are those of the Postgres server, over all its databases and
 	// clients; 0 on SQLite.
 	Connections, MaxConnections int
-	// Archiving says that a Postgres server keeps what point-in-time recovery needs, ArchiveFailed
-	// when it last could not, after it last could; zero: it could.
+	// Archiving means that a Postgres server archives what point-in-time recovery needs.
+	// ArchiveFailed is when archiving last failed without success since; zero: it works.
 	Archiving     bool
 	ArchiveFailed time.Time
 	Replica       bool      // it takes no writes
@@ -100,7 +100,7 @@ func (s *Store) Server(ctx context.Context) (Server, error) {
 		return Server{}, Wrap("ask the database about itself", err)
 	}
 	server.Version, _, _ = strings.Cut(server.Version, " ")
-	server.MaxConnections, _ = strconv.Atoi(most) // a number, as Postgres has it
+	server.MaxConnections, _ = strconv.Atoi(most) // Postgres returns a number
 	server.Archiving = mode != "off"
 	if failed != nil {
 		server.ArchiveFailed = failed.UTC()
@@ -108,7 +108,7 @@ func (s *Store) Server(ctx context.Context) (Server, error) {
 	return server, nil
 }
 
-// MissingDays returns those of the days that should have partitions at now and have none, on Postgres.
+// MissingDays returns the days that should have partitions at now and have none, on Postgres.
 func (s *Store) MissingDays(ctx context.Context, now time.Time) ([]time.Time, error) {
 	if s.SQLite() {
 		return nil, nil

@@ -9,15 +9,15 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Lease is the right to be the one relay. It is held until Release, or until Lost says
-// that the database has taken it back.
+// Lease is the right to be the one relay. It is held until Release, or until Lost says that the
+// database has taken it back.
 type Lease interface {
 	Lost() <-chan struct{}
 	Release()
 }
 
-// Lead tries to become the leader; false: another one leads. On SQLite, which has one
-// process, it always succeeds.
+// Lead tries to become the leader; false: another process leads. On SQLite, which has one process,
+// it always succeeds.
 func (s *Store) Lead(ctx context.Context) (Lease, bool, error) {
 	lease, ok, err := s.dialect.lead(ctx)
 	if err != nil {
@@ -36,12 +36,13 @@ func (l *soleLease) Release() {}
 const (
 	leadLock = 0x5761796269 // "Waybi"
 	dayLock  = 0x57617964   // "Wayd"
-	// leadProbe is how often the leader asks whether its connection is alive, and how
-	// long the answer may take. A connection that is closed is noticed at once.
+	// leadProbe is how often the leader checks whether its connection is alive, and how long the
+	// answer may take. A closed connection is noticed at once.
 	leadProbe = 2 * time.Second
 )
 
-// lead takes an advisory lock on a connection of its own: the lock lives as long as it.
+// lead takes an advisory lock on a connection of its own. The lock lives as long as that
+// connection.
 func (d *postgresDialect) lead(ctx context.Context) (Lease, bool, error) {
 	pooled, err := d.pool.Acquire(ctx)
 	if err != nil {
@@ -53,7 +54,7 @@ func (d *postgresDialect) lead(ctx context.Context) (Lease, bool, error) {
 		return nil, false, err
 	}
 	conn := pooled.Hijack()
-	// A client whose machine is gone loses the lock within about 20 s.
+	// A client on a machine that has died loses the lock within about 20 s.
 	if _, err := conn.Exec(ctx, "SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 3; SET tcp_keepalives_count = 3"); err != nil {
 		_ = conn.Close(context.WithoutCancel(ctx))
 		return nil, false, err
@@ -72,7 +73,7 @@ type postgresLease struct {
 
 func (l *postgresLease) Lost() <-chan struct{} { return l.lost }
 
-// Release gives the lead away and returns when the connection is closed.
+// Release gives up the lead and returns when the connection is closed.
 func (l *postgresLease) Release() {
 	l.once.Do(l.cancel)
 	<-l.ended
@@ -88,7 +89,7 @@ func (l *postgresLease) hold(ctx context.Context, conn *pgx.Conn) {
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), leadProbe)
 	defer cancel()
 	if released && !conn.IsClosed() {
-		// At once: a server takes a moment to notice that a connection was closed.
+		// Explicitly, because a server takes a moment to notice that a connection was closed.
 		_, _ = conn.Exec(closing, "SELECT pg_advisory_unlock($1)", int64(leadLock))
 	}
 	_ = conn.Close(closing)
@@ -97,7 +98,7 @@ func (l *postgresLease) hold(ctx context.Context, conn *pgx.Conn) {
 	}
 }
 
-// alive waits for a sign that the connection has ended, and asks when none comes.
+// alive waits for a sign that the connection has ended, and asks the server if there is none.
 func alive(ctx context.Context, conn *pgx.Conn) bool {
 	waiting, cancel := context.WithTimeout(ctx, leadProbe)
 	_, err := conn.WaitForNotification(waiting)

@@ -1,5 +1,5 @@
-// Package accounts has the table of accounts. The api writes it, and both services read
-// whose accounts there are.
+// Package accounts has the table of accounts. The api writes it, and both services read which
+// accounts exist.
 package accounts
 
 import (
@@ -50,7 +50,7 @@ func (a *Accounts) ListAccounts(ctx context.Context, page store.Page) ([]domain.
 	return accounts, total, nil
 }
 
-// GetAccount returns the account of that name.
+// GetAccount returns the account with a name.
 func (a *Accounts) GetAccount(ctx context.Context, name string) (domain.Account, error) {
 	account, err := Take(a.db.Reading(ctx), name)
 	if err != nil {
@@ -59,8 +59,8 @@ func (a *Accounts) GetAccount(ctx context.Context, name string) (domain.Account,
 	return account, nil
 }
 
-// Take reads the account of that name in the transaction of another family, which may have
-// made the query lock it. An error is gorm's or domain.ErrNotFound.
+// Take reads the account with a name in a transaction of another package; tx may ask for a lock on
+// it. The error is gorm's or domain.ErrNotFound.
 func Take(tx *gorm.DB, name string) (domain.Account, error) {
 	var row accountRow
 	if !store.Storable(name) {
@@ -70,7 +70,7 @@ func Take(tx *gorm.DB, name string) (domain.Account, error) {
 	return row.domain(), err
 }
 
-// Insert makes an account in the transaction of another family; its id is the store's.
+// Insert makes an account in a transaction of another package; the store chooses its id.
 func Insert(tx *gorm.DB, name string, now time.Time) (domain.Account, error) {
 	row := accountRow{ID: store.NewID("acct_", 24), Name: name, CreatedAt: store.InstantOf(now)}
 	if err := tx.Create(&row).Error; err != nil {

@@ -1,5 +1,5 @@
-// Package auditlog has the audit log: an entry for every change that somebody asked for,
-// written in the transaction that makes it, and one for every change that was refused.
+// Package auditlog has the audit log: an entry for every change that a caller asked for, written in
+// the transaction that makes the change, and an entry for every change that was refused.
 package auditlog
 
 import (
@@ -60,8 +60,8 @@ const (
 	ActionUpdateProject    = "update-project"
 	ActionUploadSource     = "create-deployment-source" // the permission to upload an archive
 	ActionUploadArchive    = "upload-deployment-source" // the archive, with which a build begins
-	ActionRedeploy         = "redeploy"                 // a new build of an archive that is there
-	ActionActivateBuild    = "activate-build"           // by a gateway, for who made the build
+	ActionRedeploy         = "redeploy"                 // a new build of an archive that was uploaded before
+	ActionActivateBuild    = "activate-build"           // by a gateway, in the name of the build's maker
 	ActionDeleteDeployment = "delete-deployment"
 	ActionCreateVariable   = "create-variable"
 	ActionUpdateVariable   = "update-variable"
@@ -79,10 +79,10 @@ const (
 	ActionCreateDomain      = "create-custom-domain"
 	ActionUpdateDomain      = "update-custom-domain"
 	ActionDeleteDomain      = "delete-custom-domain"
-	ActionVerifyDomain      = "verify-custom-domain"  // by hand, and when DNS was asked without being told to
-	ActionContestDomain     = "contest-custom-domain" // in both accounts: the hostname is to pass from one to the other
-	ActionKeepDomain        = "keep-custom-domain"    // in both accounts, but that which deletes its domain: it is not to pass any more
-	ActionMoveDomain        = "move-custom-domain"    // in both accounts: it has passed
+	ActionVerifyDomain      = "verify-custom-domain"  // by hand, or when DNS was checked as a matter of routine
+	ActionContestDomain     = "contest-custom-domain" // in both accounts: the hostname will pass from one to the other
+	ActionKeepDomain        = "keep-custom-domain"    // in both accounts, except the one that deletes its domain: the hostname will not pass any more
+	ActionMoveDomain        = "move-custom-domain"    // in both accounts: the hostname has passed
 	ActionPutCertificate    = "put-custom-domain-certificate"
 	ActionDeleteCertificate = "delete-custom-domain-certificate"
 
@@ -126,7 +126,7 @@ func Actions() []string {
 	}
 }
 
-// The types of what the actions are done to.
+// The types of the resources of actions.
 const (
 	ResourceAccount  = "account"
 	ResourceProject  = "project"
@@ -168,20 +168,20 @@ func New(db *store.Store) *Log { return &Log{db: db} }
 
 type callerKey struct{}
 
-// WithCaller returns a context whose changes are written to the audit log, each in its own
-// transaction, as made by c.
+// WithCaller returns a context for changes that c makes. Each change is written to the audit log,
+// in its own transaction.
 func WithCaller(ctx context.Context, c domain.Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }
 
-// CallerOf returns who WithCaller said is calling, if anybody.
+// CallerOf returns the caller that WithCaller has set, if any.
 func CallerOf(ctx context.Context) (domain.Caller, bool) {
 	c, ok := ctx.Value(callerKey{}).(domain.Caller)
 	return c, ok
 }
 
-// Note writes a change to the audit log of account (empty: the caller's), when the context
-// has a caller. Tx is the transaction that makes the change.
+// Note writes a change to the audit log of account (empty: the caller's) if the context has a
+// caller. tx is the transaction that makes the change.
 func (l *Log) Note(ctx context.Context, tx *gorm.DB, action, account string, resources ...domain.Resource) error {
 	caller, ok := CallerOf(ctx)
 	if !ok {
@@ -193,9 +193,9 @@ func (l *Log) Note(ctx context.Context, tx *gorm.DB, action, account string, res
 	return l.insert(tx, domain.AuditEntry{Account: account, Action: action, Caller: caller, Resources: resources, Success: true})
 }
 
-// Audit writes entries of their own: of changes that were refused. Refusals of the same caller,
-// action and error within a minute are one entry, which has the time and all else of the
-// first, and counts. Ids are the store's, and the time of an entry that has none.
+// Audit writes entries for changes that were refused. Refusals with the same caller, action and
+// error within a minute are one entry: it has a count, and otherwise the time and data of the first
+// refusal. The store sets the ids, and the time of an entry that has none.
 func (l *Log) Audit(ctx context.Context, entries ...domain.AuditEntry) error {
 	rows := make([]auditRow, 0, len(entries))
 	at := map[string]int{}
@@ -211,7 +211,7 @@ func (l *Log) Audit(ctx context.Context, entries ...domain.AuditEntry) error {
 		at[row.ID] = len(rows)
 		rows = append(rows, row)
 	}
-	// In one order, so that two who write the same entries do not wait for each other.
+	// In one order, so that two processes that write the same entries do not wait for each other.
 	slices.SortFunc(rows, func(a, b auditRow) int { return strings.Compare(a.ID, b.ID) })
 	added := clause.OnConflict{
 		Columns:   []clause.Column{{Name: "id"}},
@@ -222,7 +222,7 @@ func (l *Log) Audit(ctx context.Context, entries ...domain.AuditEntry) error {
 	}))
 }
 
-// auditBatch bounds the rows of one statement that inserts entries.
+// auditBatch bounds the rows that one statement inserts.
 const auditBatch = 500
 
 func (l *Log) insert(tx *gorm.DB, e domain.AuditEntry) error {
@@ -279,8 +279,9 @@ func (l *Log) ListAudit(ctx context.Context, f AuditFilter) ([]domain.AuditEntry
 
 func (f AuditFilter) narrow(query *gorm.DB) *gorm.DB { return f.within(f.of(query, "%s")) }
 
-// of adds the filter's conditions to a query, except for its times. form is how a condition is written: "%s", or
-// "(%s) IS TRUE" to keep the database from choosing an index by it. The account's condition is always plain.
+// of adds the filter's conditions to a query, except its times. form is the form of a condition: "%s", or "(%s)
+// IS TRUE" to keep the database from choosing an index by that condition. The account's condition is always
+// plain.
 func (f AuditFilter) of(query *gorm.DB, form string) *gorm.DB {
 	query = query.Where("account = ?", f.Account)
 	if f.Action != "" {

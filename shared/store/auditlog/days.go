@@ -12,8 +12,9 @@ import (
 	"waybill.dev/shared/store"
 )
 
-// How many entries there are is kept by day, so that a list says so without reading them all. What came since the last
-// Purge, and of days of which a list has a part, is counted each time. In one snapshot both are exact.
+// The number of entries is kept by day, so that a list can show it without reading all entries. Entries that came
+// since the last Purge are counted each time, and so are entries of days of which the list has only a part. In one
+// snapshot both numbers are exact.
 
 type dayRow struct {
 	Account string     `gorm:"primaryKey"`
@@ -28,7 +29,7 @@ func (dayRow) TableName() string { return "audit_days" }
 
 // total returns how many entries the filter selects.
 func (f AuditFilter) total(tx *gorm.DB) (int64, error) {
-	var first, last time.Time // whole days, from the first one to that before the last one
+	var first, last time.Time // the whole days from first on and before last
 	if !f.Since.IsZero() {
 		if first = domain.Day(f.Since); first.Before(f.Since) {
 			first = first.AddDate(0, 0, 1)
@@ -51,7 +52,7 @@ func (f AuditFilter) total(tx *gorm.DB) (int64, error) {
 	if err := days.Select("coalesce(sum(entries), 0)").Scan(&total).Error; err != nil {
 		return 0, fmt.Errorf("sum entries of days: %w", err)
 	}
-	// IS TRUE: the index of what is not counted has the fewest, whatever else the filter says.
+	// IS TRUE: the index of entries that are not counted yet has the fewest, whatever else the filter says.
 	parts := []*gorm.DB{f.within(f.of(tx.Model(&auditRow{}).Where("NOT counted"), "(%s) IS TRUE"))}
 	for _, edge := range []AuditFilter{{Since: f.Since, Until: first}, {Since: last, Until: f.Until}} {
 		if edge.Since.Before(edge.Until) {
@@ -75,7 +76,8 @@ func count(query *gorm.DB) (n int64, err error) {
 	return n, nil
 }
 
-// Purge removes the entries that are older than domain.AuditRetention, and counts those that came since the last time.
+// Purge removes the entries that are older than domain.AuditRetention, and counts the entries that came since the last
+// Purge.
 func (l *Log) Purge(ctx context.Context, now time.Time) error {
 	floor := now.Add(-domain.AuditRetention)
 	err := l.eachBatch(ctx, -1, `DELETE FROM audit_log WHERE id IN (SELECT id FROM audit_log WHERE at < ? ORDER BY at LIMIT ?)
@@ -83,7 +85,8 @@ func (l *Log) Purge(ctx context.Context, now time.Time) error {
 	if err != nil {
 		return store.Wrap("purge audit log", err)
 	}
-	// Those of days that are over go as a whole: an earlier version removes entries and leaves their counts.
+	// The counts of days that are over are removed as a whole, because an earlier version removes entries and leaves
+	// their counts.
 	if _, err := l.db.Purge(ctx, "audit_days", "(account, day, action, sub, success)", "day < ?", store.DateOf(floor)); err != nil {
 		return store.Wrap("purge counts of audit log", err)
 	}
@@ -92,8 +95,8 @@ func (l *Log) Purge(ctx context.Context, now time.Time) error {
 	return store.Wrap("count audit log", err)
 }
 
-// eachBatch runs a statement again and again, until it returns less than a batch of entries, and adds those that are
-// counted to the counts of their days, so many times.
+// eachBatch repeats a statement until it returns less than a batch of entries. It adds the entries that are counted
+// to the counts of their days, multiplied by times.
 func (l *Log) eachBatch(ctx context.Context, times int64, statement string, args ...any) error {
 	for {
 		touched := 0
@@ -112,7 +115,7 @@ func (l *Log) eachBatch(ctx context.Context, times int64, statement string, args
 }
 
 func addToDays(tx *gorm.DB, entries []auditRow, times int64) error {
-	sums := map[dayRow]int64{} // by key: the entries are not set
+	sums := map[dayRow]int64{} // the keys have no number of entries
 	for i := range entries {
 		if e := &entries[i]; e.Counted {
 			sums[dayRow{Account: e.Account, Day: store.DateOf(e.At.Time()), Action: e.Action, Sub: e.Sub, Success: e.Success}] += times

@@ -44,8 +44,9 @@ func (l *Log) auditRow(e domain.AuditEntry) (auditRow, error) {
 	return row, err
 }
 
-// refusalID returns the id that all refusals have which are one entry, whichever process
-// writes them: a UUID of version 8 with the minute and a hash of what they have in common.
+// refusalID returns the id of the entry that a refusal belongs to, the same in every process: a
+// UUID of version 8 with the minute and a hash of the fields that the entry's refusals have in
+// common.
 func refusalID(row auditRow, at time.Time) string {
 	minute := at.Truncate(time.Minute)
 	h := sha256.New()
@@ -80,20 +81,20 @@ type auditRow struct {
 	Success   bool
 	Error     string
 	Count     int
-	Counted   bool // it is in audit_days
+	Counted   bool // the entry is counted in audit_days
 }
 
 func (auditRow) TableName() string { return "audit_log" }
 
-// auditResource is a resource as it lies in the row.
+// auditResource is a resource in the form in which the row has it.
 type auditResource struct {
 	Type string `json:"type"`
 	ID   string `json:"id,omitempty"`
 	Name string `json:"name,omitempty"`
 }
 
-// auditable returns text as both databases keep it, and not more of it than is bounded: a
-// header of the caller must not be why a change fails.
+// auditable returns text in a form that both databases can store, cut to auditText, so that no
+// header of a caller can make a change fail.
 func auditable(text string) string {
 	if len(text) > auditText {
 		text = text[:auditText]

@@ -1,5 +1,5 @@
-// Package clientcas has the table of CA certificates: whose clients an account lets in. The api
-// writes it, gateways read it.
+// Package clientcas has the table of CA certificates. An account lets in clients whose certificates
+// they have issued. The api writes the table, gateways read it.
 package clientcas
 
 import (
@@ -32,8 +32,9 @@ type ClientCAs struct {
 // New returns the table of an open database.
 func New(db *store.Store) *ClientCAs { return &ClientCAs{db: db, audit: auditlog.New(db)} }
 
-// CreateClientCA stores a certificate that ends at a time. ErrConflict: the account has one of
-// that name. ErrLimit: it has MaxClientCAs. ErrNotFound: there is no such account.
+// CreateClientCA stores a certificate that ends at a time. ErrConflict: the account has a
+// certificate with that name. ErrLimit: the account has MaxClientCAs. ErrNotFound: there is no such
+// account.
 func (c *ClientCAs) CreateClientCA(ctx context.Context, account, name string, certificate []byte, ends time.Time) (domain.ClientCA, error) {
 	if !store.Storable(account) {
 		return domain.ClientCA{}, domain.ErrNotFound
@@ -68,7 +69,7 @@ func (c *ClientCAs) CreateClientCA(ctx context.Context, account, name string, ce
 	return row.domain(), nil
 }
 
-// ListClientCAs returns CA certificates of an account, and how many it has.
+// ListClientCAs returns a page of an account's CA certificates, and how many the account has.
 func (c *ClientCAs) ListClientCAs(ctx context.Context, account string, page store.Page) ([]domain.ClientCA, int, error) {
 	if !store.Storable(account) {
 		return nil, 0, domain.ErrNotFound
@@ -99,8 +100,8 @@ func (c *ClientCAs) GetClientCA(ctx context.Context, account, id string) (domain
 	return row.domain(), nil
 }
 
-// RenameClientCA gives a CA certificate another name. ErrConflict: the account has one of that
-// name.
+// RenameClientCA gives a CA certificate another name. ErrConflict: the account has a certificate
+// with that name.
 func (c *ClientCAs) RenameClientCA(ctx context.Context, account, id, name string) (domain.ClientCA, error) {
 	return c.change(ctx, account, id, auditlog.ActionUpdateClientCA, func(row *caRow) { row.Name = name })
 }
@@ -146,7 +147,8 @@ func (c *ClientCAs) note(ctx context.Context, tx *gorm.DB, action string, row *c
 	return c.audit.Note(ctx, tx, action, row.Account, domain.Resource{Type: auditlog.ResourceClientCA, ID: row.ID, Name: row.Name})
 }
 
-// changed writes what can change of a row, with the next version. It comes last.
+// changed writes the columns of a row that can change, with the next version. Call it last in the
+// transaction.
 func (c *ClientCAs) changed(ctx context.Context, tx *gorm.DB, row *caRow) error {
 	var err error
 	if row.Version, err = deployments.NextVersion(ctx, tx); err != nil {
@@ -158,7 +160,7 @@ func (c *ClientCAs) changed(ctx context.Context, tx *gorm.DB, row *caRow) error 
 	return nil
 }
 
-// PurgeClientCAs forgets what was removed a day ago.
+// PurgeClientCAs deletes the rows of certificates that were removed a day ago.
 func (c *ClientCAs) PurgeClientCAs(ctx context.Context, now time.Time) error {
 	_, err := c.db.Purge(ctx, "gateway_client_cas", "id", "removed_at < ?", store.InstantOf(now.Add(-keepTime)))
 	return store.Wrap("purge CA certificates", err)

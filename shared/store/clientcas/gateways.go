@@ -8,7 +8,7 @@ import (
 	"waybill.dev/shared/store"
 )
 
-// Served is what gateways know of a CA certificate.
+// Served is a CA certificate as gateways get it.
 type Served struct {
 	ID          string
 	Account     string
@@ -17,7 +17,7 @@ type Served struct {
 }
 
 // ServedClientCAs returns the CA certificates of all accounts that changed after version since,
-// the removed ones too, and the version that the answer stands for. Since 0: all that are there.
+// removed ones included, and the version that this covers. since 0: all that exist.
 func (c *ClientCAs) ServedClientCAs(ctx context.Context, since int64) ([]Served, int64, error) {
 	var served []Served
 	var version int64

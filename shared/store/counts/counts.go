@@ -1,6 +1,6 @@
-// Package counts has the table of how many an account has of a kind, against its limits: counting them for
-// each new one would take longer with each. The families whose rows are counted say what they add and remove,
-// in the transaction that does it, and how a kind is counted.
+// Package counts has the table of how many things of a kind an account has, to check them against its limits:
+// counting them for each new one would take longer the more there are. The packages that have the counted
+// rows report what they add and remove, in the same transaction, and define how a kind is counted.
 package counts
 
 import (
@@ -14,12 +14,12 @@ import (
 	"waybill.dev/shared/store"
 )
 
-// Kind is what an account has a number of.
+// Kind is a kind of things that are counted for each account.
 type Kind struct {
 	Name    string // in messages, too
-	Setting string // of its limit
-	Most    int64  // its limit, up to which changes add
-	SQL     string // counts what an account has. The account is its one parameter
+	Setting string // the setting of its limit
+	Most    int64  // its limit, up to which additions are allowed
+	SQL     string // counts what an account has; the account is its only parameter
 }
 
 type countRow struct {
@@ -31,15 +31,15 @@ type countRow struct {
 
 func (countRow) TableName() string { return "account_counts" }
 
-// Change is how many more an account has of a kind; fewer are negative.
+// Change is how many things of a kind an account gets; negative: loses.
 type Change struct {
 	Kind *Kind
 	By   int64
 }
 
-// Add adds changes to the counts of an account. The transaction has made the changes before, and does nothing
-// after that makes it wait for others. All callers give kinds in the same order, since each waits for who has changed a
-// kind of the account and not committed. An error may be a domain.LimitError.
+// Add adds changes to the counts of an account. The transaction has made these changes before, and must not wait for
+// other transactions after Add. All callers give kinds in the same order, because each waits for transactions that have
+// changed a kind of the account and are not committed. The error may be a domain.LimitError.
 func Add(tx *gorm.DB, now time.Time, account string, changes ...Change) error {
 	for _, c := range changes {
 		if c.By == 0 {
@@ -62,8 +62,8 @@ func add(tx *gorm.DB, now time.Time, account string, c Change) (int64, error) {
 	if result.Error != nil || result.RowsAffected > 0 {
 		return n, result.Error
 	}
-	// The first change counts what is there, its own with it. Others that came first have the row by then, and this one adds to
-	// it; others that come later add to this one's.
+	// The first change counts what exists, including its own rows. If another transaction came first, the row exists by then
+	// and this change adds to it; transactions that come later add to this one's row.
 	err := tx.Raw(`INSERT INTO account_counts (account, kind, n, counted_at) VALUES (?, ?, (`+c.Kind.SQL+`), ?)
 		ON CONFLICT (account, kind) DO UPDATE SET n = account_counts.n + ? RETURNING n`,
 		account, c.Kind.Name, account, store.InstantOf(now), c.By).Scan(&n).Error
@@ -83,14 +83,14 @@ func Of(tx *gorm.DB, account string, kind *Kind) (int64, error) {
 	return n, nil
 }
 
-// How old a count may become, and how many of a kind are counted again at a time. A count can be wrong where processes of
-// an earlier version ran beside those that count.
+// keptFor is how old a count may become, and atOnce how many of a kind are counted again at a time. A count can be wrong
+// where processes of an earlier version ran at the same time, which do not count.
 const (
 	keptFor = 7 * 24 * time.Hour
 	atOnce  = 500
 )
 
-// Again counts anew what was counted a week ago, some of each kind.
+// Again counts again what was counted a week ago, some accounts for each kind.
 func Again(ctx context.Context, db *store.Store, now time.Time, kinds ...*Kind) error {
 	for _, kind := range kinds {
 		var accounts []string
@@ -108,7 +108,8 @@ func Again(ctx context.Context, db *store.Store, now time.Time, kinds ...*Kind) 
 	return nil
 }
 
-// again takes the row before it counts: who has changed the account's rows and waits for it is not counted, and adds its own after.
+// again locks the row before it counts. A transaction that has changed the account's rows and waits for that lock is not counted,
+// and adds its own change after that.
 func again(ctx context.Context, db *store.Store, now time.Time, account string, kind *Kind) error {
 	return db.Tx(ctx, func(tx *gorm.DB) error {
 		var row countRow

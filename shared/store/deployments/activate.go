@@ -16,12 +16,13 @@ import (
 // activation is the last step of a build.
 const activation = "activate"
 
-// maxMessage bounds what a deployment says of a build that failed, in bytes.
+// maxMessage bounds a deployment's message about a failed build, in bytes.
 const maxMessage = 500
 
-// EndBuild ends a build, in one transaction with all that follows from it. A success is made
-// the active build, unless a later one is. A failure leaves what is active. It reports whether
-// the build is active now, and fails with ErrClaimLost.
+// EndBuild ends a build and makes all changes that follow from that, in one transaction. A
+// successful build becomes the active one, unless a later build is active. After a failure the
+// active build stays. EndBuild reports whether the build is active now. The error may be
+// ErrClaimLost.
 func (d *Deployments) EndBuild(ctx context.Context, claim *Claim, result Result) (active bool, err error) {
 	err = d.db.Tx(ctx, func(tx *gorm.DB) error {
 		deployment, err := d.ending(tx, claim.Build.Deployment)
@@ -47,7 +48,7 @@ func (d *Deployments) EndBuild(ctx context.Context, claim *Claim, result Result)
 	return active && err == nil, store.Wrap("end build", err)
 }
 
-// ending locks the deployment of a build. Builds go when their deployment goes.
+// ending locks the deployment of a build. When a deployment is removed, its builds are, too.
 func (d *Deployments) ending(tx *gorm.DB, name string) (deploymentRow, error) {
 	var row deploymentRow
 	err := d.db.Lock(tx.Where("name = ? AND removed_at IS NULL", name), store.LockChange).Take(&row).Error
@@ -60,7 +61,7 @@ func (d *Deployments) ending(tx *gorm.DB, name string) (deploymentRow, error) {
 	return row, nil
 }
 
-// ended returns what is written of the build, and which columns those are.
+// ended returns the row to write for the build, and the columns to write.
 func (d *Deployments) ended(claim *Claim, result Result, deployment *deploymentRow) (buildRow, []string, error) {
 	now := d.db.Now()
 	row := buildRow{Status: string(domain.BuildError), FinishedAt: store.InstantOf(now), Routes: int64(result.Routes)}
@@ -107,7 +108,7 @@ func (d *Deployments) activated(ctx context.Context, tx *gorm.DB, row deployment
 		row.Message = ""
 	}
 	if row.VariablesChangedAt == claim.changed {
-		row.VariablesChangedAt = 0 // else there was a change since, which the build may not have
+		row.VariablesChangedAt = 0 // otherwise a variable has changed since, perhaps too late for the build
 	}
 	if row.Version, err = bump(ctx, tx); err != nil {
 		return err
@@ -119,8 +120,8 @@ func (d *Deployments) activated(ctx context.Context, tx *gorm.DB, row deployment
 	return nil
 }
 
-// failed notes that a build has failed. One that serves nothing, and has no other build under
-// way, is told of to gateways: they answer otherwise from now on.
+// failed notes that a build has failed. If the deployment serves nothing and has no other open
+// build, gateways are told, because they give another answer from now on.
 func (d *Deployments) failed(ctx context.Context, tx *gorm.DB, row deploymentRow, number int64, message string) error {
 	var open int64
 	err := tx.Model(&buildRow{}).Where("deployment = ? AND number <> ? AND status IN ('QUEUED', 'BUILDING')", row.Name, number).Count(&open).Error
@@ -146,7 +147,7 @@ func (d *Deployments) failed(ctx context.Context, tx *gorm.DB, row deploymentRow
 	return nil
 }
 
-// messageOf says in one sentence why a build failed.
+// messageOf returns one sentence that says why a build failed.
 func messageOf(number int64, faults []domain.BuildFault) string {
 	first := faults[0]
 	var where []string
@@ -165,8 +166,8 @@ func messageOf(number int64, faults []domain.BuildFault) string {
 	return message
 }
 
-// FailAbandoned ends the builds that were begun MaxClaims times and never ended, and tells how
-// many those were.
+// FailAbandoned ends the builds that were begun MaxClaims times and never ended, and returns how
+// many it ended.
 func (d *Deployments) FailAbandoned(ctx context.Context) (int, error) {
 	var rows []buildRow
 	now := d.db.Moment(d.db.Now())
@@ -178,7 +179,7 @@ func (d *Deployments) FailAbandoned(ctx context.Context) (int, error) {
 	count := 0
 	for _, row := range rows {
 		switch err := d.failAbandoned(ctx, row); {
-		case errors.Is(err, ErrClaimLost): // another gateway was quicker
+		case errors.Is(err, ErrClaimLost): // another gateway was faster
 		case err != nil:
 			return count, store.Wrap("end abandoned build", err)
 		default:

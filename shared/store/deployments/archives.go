@@ -15,11 +15,11 @@ import (
 	"waybill.dev/shared/store/counts"
 )
 
-// keptFailed is how long the archive of a build that has failed is kept. The next build of the
-// deployment ends that sooner.
+// keptFailed is how long the archive of a failed build is kept. The next build of the deployment
+// removes it earlier.
 const keptFailed = 24 * time.Hour
 
-// ErrNoArchive says that the archive of a build is not kept any more, because the build failed.
+// ErrNoArchive means that the archive of a build is not kept any more, because the build failed.
 var ErrNoArchive = errors.New("the archive is not kept any more")
 
 // SourcesError is the domain.ErrLimit of archives.
@@ -33,10 +33,10 @@ func (e *SourcesError) Error() string {
 // Unwrap returns domain.ErrLimit.
 func (*SourcesError) Unwrap() error { return domain.ErrLimit }
 
-// Kept returns how many bytes of archives all accounts kept when this process purged last; 0: it has not.
+// Kept returns how many bytes of archives all accounts kept when this process last purged; 0: it has not purged yet.
 func (d *Deployments) Kept() int64 { return d.kept.Load() }
 
-// count notes what Kept returns. It reads an index entry for each archive, once an hour.
+// count sets the number that Kept returns. It reads an index entry for each archive, once an hour.
 func (d *Deployments) count(ctx context.Context) error {
 	var kept int64
 	err := d.db.Conn().QueryRow(ctx, "SELECT COALESCE(SUM(size), 0) FROM gateway_sources WHERE size > 0").Scan(&kept)
@@ -50,8 +50,8 @@ func (d *Deployments) SourceBytes(ctx context.Context, account string) (kept, mo
 	return kept, d.sources.Most, store.Wrap("count archives", err)
 }
 
-// countSources adds to what the account keeps. An error may be a SourcesError; the transaction, which has stored the new archive
-// before, is rolled back then.
+// countSources adds to the bytes that the account keeps. The transaction has stored the new archive before. The error may be a
+// SourcesError; then the transaction is rolled back.
 func (d *Deployments) countSources(tx *gorm.DB, account string, more int64) error {
 	err := counts.Add(tx, d.db.Now(), account, counts.Change{Kind: &d.sources, By: more})
 	if over, ok := errors.AsType[*domain.LimitError](err); ok {
@@ -60,13 +60,13 @@ func (d *Deployments) countSources(tx *gorm.DB, account string, more int64) erro
 	return err
 }
 
-// keptRow is what is kept of an archive.
+// keptRow describes the archive of a source.
 type keptRow struct {
 	ID, Account string
 	Size        int64
 }
 
-// empty removes the archives of sources that the query locks, and returns what was kept of them.
+// empty removes the archives of the sources that query selects, locks these sources, and returns what was kept of them.
 func (d *Deployments) empty(tx, query *gorm.DB) ([]keptRow, error) {
 	var rows []keptRow
 	err := d.db.Lock(query.Model(&sourceRow{}).Select("id, account, size"), store.LockChange).Scan(&rows).Error
@@ -80,8 +80,8 @@ func (d *Deployments) empty(tx, query *gorm.DB) ([]keptRow, error) {
 	return rows, tx.Exec("UPDATE gateway_sources SET archive = NULL, size = 0, failed_at = NULL WHERE id IN ?", ids).Error
 }
 
-// dropFailedArchives removes the archives of a deployment whose builds have all failed, and returns their bytes. The archive that is built
-// now stays.
+// dropFailedArchives removes the archives of a deployment that only failed builds were made of, and returns their bytes. The archive of
+// the source but, which is being built now, stays.
 func (d *Deployments) dropFailedArchives(tx *gorm.DB, deployment, but string) (bytes int64, err error) {
 	rows, err := d.empty(tx, tx.Where(`id <> ? AND size > 0
 		AND id IN (SELECT source_id FROM gateway_builds WHERE deployment = ? AND status = 'ERROR')
@@ -98,7 +98,7 @@ func (d *Deployments) dropFailedArchives(tx *gorm.DB, deployment, but string) (b
 	return bytes, nil
 }
 
-// noteFailed notes when the archive of a build has failed, unless another build of it succeeded.
+// noteFailed notes when a build of an archive has failed, unless another build of it succeeded.
 func (d *Deployments) noteFailed(tx *gorm.DB, deployment string, number int64) error {
 	err := tx.Exec(`UPDATE gateway_sources SET failed_at = ? WHERE id = (SELECT source_id FROM gateway_builds WHERE deployment = ? AND number = ?)
 		AND NOT EXISTS (SELECT 1 FROM gateway_builds b WHERE b.source_id = gateway_sources.id AND b.status = 'SUCCESS')`,
@@ -109,7 +109,7 @@ func (d *Deployments) noteFailed(tx *gorm.DB, deployment string, number int64) e
 	return nil
 }
 
-// purgeFailed empties sources whose last build failed long ago, some at a time until there are none.
+// purgeFailed removes the archives of sources with builds that failed long ago, some at a time until there are none.
 func (d *Deployments) purgeFailed(ctx context.Context, now time.Time) error {
 	const most = 100
 	for {

@@ -13,14 +13,13 @@ import (
 	"waybill.dev/shared/store"
 )
 
-// Status is where an upload or a redeployment stands.
+// Status is the state of an upload or a redeployment.
 type Status struct {
 	Source domain.DeploymentSource
-	Build  *domain.Build // nil: the archive has not come
+	Build  *domain.Build // nil: the archive has not been uploaded yet
 }
 
-// GetStatus returns what became of what was begun under the status id, in a project of the
-// account.
+// GetStatus returns the status with an id, in a project of the account.
 func (d *Deployments) GetStatus(ctx context.Context, account, project, statusID string) (Status, error) {
 	if !store.Storable(account, project, statusID) {
 		return Status{}, domain.ErrNotFound
@@ -50,8 +49,8 @@ func (d *Deployments) GetStatus(ctx context.Context, account, project, statusID 
 	return status, nil
 }
 
-// ListBuilds returns builds of a deployment, the oldest first, and how many there are. They
-// come without steps and faults.
+// ListBuilds returns builds of a deployment, the oldest first, and how many there are. They have no
+// steps and faults.
 func (d *Deployments) ListBuilds(ctx context.Context, account, deployment string, page store.Page) ([]domain.Build, int, error) {
 	var builds []domain.Build
 	var total int64
@@ -84,8 +83,8 @@ func (d *Deployments) ListBuilds(ctx context.Context, account, deployment string
 	return builds, int(total), nil
 }
 
-// BuildLog returns the log of a build of a deployment. ErrNotFound: there is no such
-// deployment, or build of it.
+// BuildLog returns the log of a build of a deployment. ErrNotFound: there is no such deployment, or
+// no such build of it.
 func (d *Deployments) BuildLog(ctx context.Context, account, deployment, id string) ([]domain.BuildLine, error) {
 	if !store.Storable(account, deployment, id) {
 		return nil, domain.ErrNotFound
@@ -114,7 +113,7 @@ func takeBuild(query *gorm.DB) (buildRow, error) {
 	return row, err
 }
 
-// buildColumns are the small ones.
+// buildColumns returns the small columns of a build.
 func buildColumns(of string) string {
 	columns := []string{
 		"id", "status_id", "deployment", "account", "project", "branch", "number", "source_id", "environment_type", "status",
@@ -132,7 +131,7 @@ func (r *buildRow) domain() (domain.Build, error) {
 	return b, errors.Join(decode(r.Steps, &b.Steps), decode(r.Faults, &b.Faults))
 }
 
-// decode reads a column of JSON; one that was not read from the database is empty.
+// decode reads a column of JSON; a column that was not read from the database is empty.
 func decode(text string, v any) error {
 	if text == "" {
 		return nil

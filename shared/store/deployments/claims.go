@@ -14,49 +14,50 @@ import (
 )
 
 const (
-	// Lease is how long a gateway has a build without saying that it is still at it.
+	// Lease is how long a gateway keeps a build without renewing its claim.
 	Lease = 15 * time.Second
-	// MaxClaims is how often a build is begun: what ends three gateways ends a fourth, too.
+	// MaxClaims is how often a build is begun: a build that has ended three gateways would end a
+	// fourth, too.
 	MaxClaims = 3
 )
 
-// ErrClaimLost tells that a build is not in the hands of the caller any more: it was too slow,
-// or the deployment was deleted.
+// ErrClaimLost means that the caller does not have the build any more: it was too slow, or the
+// deployment was deleted.
 var ErrClaimLost = errors.New("the build is in other hands, or gone")
 
-// Claim is a build that a gateway has begun, and is alone with.
+// Claim is a build that a gateway has begun. No other gateway works on it.
 type Claim struct {
-	Build   domain.Build // without what becomes of it
+	Build   domain.Build // without its result
 	Format  string       // of the archive
 	Archive []byte
 	// Before are the variables of the active build; nil: there is none, or they can't be read.
 	Before map[string]domain.Secret
 
 	owner   string
-	changed store.Instant // when a variable changed that the active build does not have; 0: none
+	changed store.Instant // when a variable changed after the active build was made; 0: none did
 }
 
-// Progress is how far a build has come.
+// Progress is the progress of a build.
 type Progress struct {
 	Steps []domain.BuildStep
 	Log   []domain.BuildLine
 }
 
-// Result is what became of a build. Without faults it is a success.
+// Result is the result of a build. A build without faults has succeeded.
 type Result struct {
 	Progress
 
 	Faults []domain.BuildFault
 	Routes int
-	// Variables are what $env stands for in the build, secrets among them. They were read after
-	// the build was claimed.
+	// Variables are the values of $env in the build, secrets included. They were read after the
+	// build was claimed.
 	Variables []domain.Variable
 }
 
-// ClaimBuild begins the build that has waited longest of those of the account whose turn it is,
-// and leaves it to the caller for Lease; nil: none waits. It is the turn of the account that was
-// served longest ago, so that one with many builds holds nobody up. A build whose gateway has
-// gone is begun anew, up to MaxClaims times.
+// ClaimBuild begins the oldest waiting build of the account whose turn it is, and gives it to the
+// caller for Lease; nil: no build waits. It is the turn of the account that was served longest ago,
+// so that an account with many builds does not hold up others. A build that its gateway has lost is
+// begun again, up to MaxClaims times.
 func (d *Deployments) ClaimBuild(ctx context.Context) (*Claim, error) {
 	owner, err := store.NewUUID()
 	if err != nil {
@@ -78,11 +79,11 @@ func (d *Deployments) ClaimBuild(ctx context.Context) (*Claim, error) {
 	return claim, nil
 }
 
-// claim takes the row of a build, or none.
+// claim takes the row of a waiting build, if there is one.
 func (d *Deployments) claim(tx *gorm.DB, owner string) (buildRow, error) {
 	lock := " FOR UPDATE OF b SKIP LOCKED"
 	if d.db.SQLite() {
-		lock = "" // it has one writer
+		lock = "" // SQLite has one writer
 	}
 	now := d.db.Now()
 	var row buildRow
@@ -106,9 +107,9 @@ func (d *Deployments) claim(tx *gorm.DB, owner string) (buildRow, error) {
 	return row, nil
 }
 
-// claimed adds what a build is made of. What can't be read must not keep all that wait behind
-// it from being built: without its archive the build fails, and without what the active build
-// had nobody is told what is new.
+// claimed adds what a build is made of. Data that can't be read must not block the builds behind
+// this one: without its archive the build fails, and without the variables of the active build
+// nobody learns which ones are new.
 func (d *Deployments) claimed(tx *gorm.DB, row *buildRow) (*Claim, error) {
 	var source sourceRow
 	if err := tx.Select("format", "archive").Where("id = ?", row.SourceID).Limit(1).Find(&source).Error; err != nil {
@@ -132,8 +133,8 @@ func (d *Deployments) claimed(tx *gorm.DB, row *buildRow) (*Claim, error) {
 	return claim, nil
 }
 
-// ReportBuild keeps a claim for Lease from now on, and shows how far the build has come. It
-// fails with ErrClaimLost.
+// ReportBuild renews a claim for Lease from now on, and shows the progress of the build. The error
+// may be ErrClaimLost.
 func (d *Deployments) ReportBuild(ctx context.Context, claim *Claim, p Progress) error {
 	row := buildRow{LeaseUntil: store.InstantOf(d.db.Now().Add(Lease))}
 	if err := row.progress(p); err != nil {
@@ -145,8 +146,8 @@ func (d *Deployments) ReportBuild(ctx context.Context, claim *Claim, p Progress)
 	return store.Wrap("report build", err)
 }
 
-// ReleaseBuild gives a claim back, so that another gateway begins at once. It does not count
-// among the MaxClaims.
+// ReleaseBuild gives a claim back, so that another gateway begins the build at once. The claim does
+// not count towards MaxClaims.
 func (d *Deployments) ReleaseBuild(ctx context.Context, claim *Claim) error {
 	err := d.db.Again(ctx, func() error {
 		result := d.db.Writing(ctx).Model(&buildRow{}).Where("id = ? AND owner = ? AND status = 'BUILDING'", claim.Build.ID, claim.owner).
@@ -156,7 +157,7 @@ func (d *Deployments) ReleaseBuild(ctx context.Context, claim *Claim) error {
 	return store.Wrap("release build", err)
 }
 
-// take writes columns of the row of a claim, if it is still one.
+// take writes columns of the row of a claim, if the caller still has the claim.
 func (c *Claim) take(tx *gorm.DB, row buildRow, columns ...string) error {
 	result := tx.Model(&buildRow{}).Where("id = ? AND owner = ? AND status = 'BUILDING'", c.Build.ID, c.owner).Select(columns).Updates(row)
 	if result.Error != nil {
@@ -175,7 +176,7 @@ func (r *buildRow) progress(p Progress) error {
 	return errors.Join(err, wrong)
 }
 
-// encode writes a column of JSON, a list.
+// encode returns a list as a column of JSON.
 func encode[T any](list []T) (string, error) {
 	if list == nil {
 		list = []T{}

@@ -11,7 +11,7 @@ import (
 	"waybill.dev/shared/store/auditlog"
 )
 
-// Listed is a deployment with its builds that matter. They come without steps and faults.
+// Listed is a deployment with its active and its newest build. These have no steps and faults.
 type Listed struct {
 	domain.Deployment
 
@@ -77,7 +77,7 @@ func (f Filter) narrow(query *gorm.DB) *gorm.DB {
 	return query
 }
 
-// GetDeployment returns the account's deployment of that name.
+// GetDeployment returns the account's deployment with a name.
 func (d *Deployments) GetDeployment(ctx context.Context, account, name string) (Listed, error) {
 	var listed []Listed
 	err := d.db.Snapshot(ctx, func(tx *gorm.DB) error {
@@ -117,8 +117,8 @@ func (d *Deployments) DeleteDeployment(ctx context.Context, account, name string
 		if row.Version, err = bump(ctx, tx); err != nil {
 			return err
 		}
-		// Its custom domains stay, and lead nowhere: one of the same name that comes later has to
-		// be given them.
+		// Its custom domains stay, and lead nowhere. A later deployment of the same name does not
+		// get them by itself.
 		err = tx.Exec("UPDATE gateway_domains SET deployment = '', is_default = ?, version = ? WHERE deployment = ? AND removed_at IS NULL", false, row.Version, row.Name).Error
 		if err != nil {
 			return fmt.Errorf("take custom domains from deployment: %w", err)
@@ -132,7 +132,7 @@ func (d *Deployments) DeleteDeployment(ctx context.Context, account, name string
 	return store.Wrap("delete deployment", err)
 }
 
-// deployment returns a row that was not removed.
+// deployment returns the row of a deployment that was not removed.
 func (d *Deployments) deployment(tx *gorm.DB, account, name, lock string) (deploymentRow, error) {
 	var row deploymentRow
 	if !store.Storable(account, name) {

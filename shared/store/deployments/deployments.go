@@ -1,6 +1,6 @@
-// Package deployments has the tables of what gateways serve: deployments, what was uploaded
-// for them, their builds and the variables of branches. The api writes what users want. A
-// gateway writes what became of a build that it has claimed, and which build is active.
+// Package deployments has the tables for what gateways serve: deployments, the archives that were
+// uploaded for them, their builds and the variables of branches. The api writes what users want. A
+// gateway writes the result of a build that it has claimed, and which build is active.
 package deployments
 
 import (
@@ -42,20 +42,20 @@ func (d *Deployments) Keep(sources, variables int64) {
 	d.variables = counts.Kind{Name: "variables", Setting: "WAYBILL_MAX_VARIABLES", Most: variables, SQL: "SELECT count(*) FROM gateway_variables WHERE account = ?"}
 }
 
-// CountAgain counts anew what accounts keep, see counts.Again.
+// CountAgain counts again what accounts keep, see counts.Again.
 func (d *Deployments) CountAgain(ctx context.Context, now time.Time) error {
 	return counts.Again(ctx, d.db, now, &d.sources, &d.variables)
 }
 
-// GatewayVersion returns the version of what gateways serve.
+// GatewayVersion returns the version of everything that gateways serve.
 func (d *Deployments) GatewayVersion(ctx context.Context) (int64, error) {
 	var version int64
 	err := d.db.Conn().QueryRow(ctx, "SELECT version FROM gateway_version WHERE id = 1").Scan(&version)
 	return version, store.Wrap("read gateway version", err)
 }
 
-// bump takes the next version, in the transaction of the change that gateways must see. Take
-// it last: from here on until the end of the transaction, other such changes wait.
+// bump takes the next version, in the transaction of a change that gateways must see. Take it last:
+// until the transaction ends, other such changes wait.
 func bump(ctx context.Context, tx *gorm.DB) (int64, error) {
 	var version int64
 	err := tx.WithContext(ctx).Raw("UPDATE gateway_version SET version = version + 1 WHERE id = 1 RETURNING version").Row().Scan(&version)

@@ -8,15 +8,15 @@ import (
 	"waybill.dev/shared/store"
 )
 
-// How long what is of no use stays: so that who asks late is told what became of it, and so
-// that every gateway has learned of it.
+// How long unused rows stay: unusedFor so that a late caller is told what has happened, removedFor
+// so that every gateway has learned of the removal.
 const (
 	unusedFor  = domain.UploadTime + time.Hour
 	removedFor = 24 * time.Hour
 )
 
-// Purge removes sources for which no archive came, archives whose builds failed a day ago, and deployments that were removed a day
-// ago. Old builds go when new ones come.
+// Purge removes sources without an archive, archives with builds that failed a day ago, and deployments that were removed a day
+// ago. Old builds are removed when new ones are added.
 func (d *Deployments) Purge(ctx context.Context, now time.Time) error {
 	if _, err := d.db.Purge(ctx, "gateway_sources", "id", "uploaded_at IS NULL AND created_at < ?", store.InstantOf(now.Add(-unusedFor))); err != nil {
 		return store.Wrap("purge sources", err)

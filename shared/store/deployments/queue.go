@@ -14,9 +14,9 @@ import (
 	"waybill.dev/shared/store/auditlog"
 )
 
-// Redeploy makes a new build, with the variables of now, of the archive of a build of the
-// deployment; empty: of its active build, or of the newest one when none has succeeded.
-// ErrNotFound: there is no such deployment, or build of it. ErrNoArchive: its archive is not kept any more.
+// Redeploy makes a new build of an archive with the present variables. The archive is that of the build
+// buildID; empty: that of the active build, or of the newest build when none has succeeded. ErrNotFound:
+// there is no such deployment, or no such build of it. ErrNoArchive: the archive is not kept any more.
 // ErrLimit: the account has MaxOpenBuilds.
 func (d *Deployments) Redeploy(ctx context.Context, account, deployment, buildID string) (domain.Build, error) {
 	var build domain.Build
@@ -42,7 +42,7 @@ func (d *Deployments) Redeploy(ctx context.Context, account, deployment, buildID
 	return build, nil
 }
 
-// sourceOf returns what a build of the deployment was made of, see Redeploy.
+// sourceOf returns the source of a build of the deployment, see Redeploy.
 func sourceOf(tx *gorm.DB, row deploymentRow, buildID string) (sourceRow, error) {
 	query := tx.Model(&buildRow{}).Select("source_id").Where("deployment = ?", row.Name)
 	switch {
@@ -66,9 +66,8 @@ func sourceOf(tx *gorm.DB, row deploymentRow, buildID string) (sourceRow, error)
 	return source, err
 }
 
-// enqueue adds a build of the source to its deployment, which it makes if there is none. Only
-// the newest builds are kept, and the active one, with what they were made of; archives of builds that have failed
-// go.
+// enqueue adds a build of the source to its deployment, and makes the deployment if it is missing. Only the newest
+// builds and the active one are kept, with their archives; archives of failed builds are removed.
 func (d *Deployments) enqueue(ctx context.Context, tx *gorm.DB, action string, source sourceRow, statusID string) (domain.Build, error) {
 	production, err := productionBranch(ctx, tx, source.Account, source.Project)
 	if err != nil {
@@ -116,8 +115,8 @@ func (d *Deployments) enqueue(ctx context.Context, tx *gorm.DB, action string, s
 	return build.domain()
 }
 
-// began notes that a build was added. It reports whether gateways may go on as they do: one that
-// serves nothing answers otherwise while a build is under way.
+// began notes that a build was added. It returns false if gateways must learn of that: a deployment
+// that serves nothing gives another answer while it has an open build.
 func (r *deploymentRow) began(kind domain.EnvironmentType, now time.Time) (seen bool) {
 	seen = r.Version > 0 && (r.ActiveBuild != "" || r.State == string(domain.DeploymentBuilding))
 	r.LastNumber++
@@ -128,8 +127,8 @@ func (r *deploymentRow) began(kind domain.EnvironmentType, now time.Time) (seen 
 	return seen
 }
 
-// checkOpenBuilds refuses an account more builds than it may have open, lest they keep others
-// waiting. Requests at the same moment may pass it together.
+// checkOpenBuilds refuses a build to an account that has as many open builds as it may, so that it
+// does not keep others waiting. Requests at the same moment may pass the check together.
 func checkOpenBuilds(tx *gorm.DB, account string) error {
 	var open int64
 	err := tx.Model(&buildRow{}).Where("status IN ('QUEUED', 'BUILDING') AND account = ?", account).Count(&open).Error
@@ -145,14 +144,15 @@ func checkOpenBuilds(tx *gorm.DB, account string) error {
 // ErrBuilds is the domain.ErrLimit of open builds.
 var ErrBuilds = fmt.Errorf("open builds: %w", domain.ErrLimit)
 
-// findFor returns the deployment of the target, removed or not, locked; one without a name when
-// there is none. domain.ErrLimit: there is none, and none can be made.
+// findFor returns the deployment of the target, removed or not, and locks it. If there is none, the
+// row has no name. domain.ErrLimit: there is none, and none can be made.
 func (d *Deployments) findFor(tx *gorm.DB, t Target) (deploymentRow, error) {
 	row, err := d.named(tx, t)
 	if err != nil || row.live() {
 		return row, err
 	}
-	// The lock keeps others from making one meanwhile. Who held it may have made this one.
+	// The lock keeps other transactions from making the deployment. The one that held the lock before may have
+	// made it.
 	if _, err := accounts.Take(d.db.Lock(tx, store.LockChange), t.Account); err != nil {
 		return row, err
 	}
@@ -186,8 +186,8 @@ func (d *Deployments) named(tx *gorm.DB, t Target) (deploymentRow, error) {
 
 func (r *deploymentRow) live() bool { return r.Name != "" && r.RemovedAt == 0 }
 
-// takeFor returns the deployment of the target, locked. One that is not there is made, one that
-// was removed begins anew; both have version 0 until the caller gives them one.
+// takeFor returns the deployment of the target, locked. It makes a missing deployment, and resets
+// one that was removed. Both have version 0 until the caller sets one.
 func (d *Deployments) takeFor(tx *gorm.DB, t Target, sub string, now time.Time) (deploymentRow, error) {
 	row, err := d.findFor(tx, t)
 	if err != nil || row.live() {
@@ -198,7 +198,7 @@ func (d *Deployments) takeFor(tx *gorm.DB, t Target, sub string, now time.Time) 
 		LastNumber: row.LastNumber, CreatedAt: store.InstantOf(now), CreatedBy: sub, UpdatedAt: store.InstantOf(now),
 	}
 	if row.Name != "" {
-		return made, nil // its row is saved with the build
+		return made, nil // the caller saves its row with the build
 	}
 	if err := tx.Create(&made).Error; err != nil {
 		return made, fmt.Errorf("insert deployment: %w", err)
@@ -206,8 +206,8 @@ func (d *Deployments) takeFor(tx *gorm.DB, t Target, sub string, now time.Time) 
 	return made, nil
 }
 
-// keepSources removes the archives that go with the build of a source, and counts what is kept: its own archive,
-// too, if it was uploaded now.
+// keepSources removes the archives that are not kept any more after a new build of a source, and counts those
+// that are kept, including the source's own if uploaded.
 func (d *Deployments) keepSources(tx *gorm.DB, row deploymentRow, source sourceRow, uploaded bool) error {
 	old, err := dropOldBuilds(tx, row)
 	if err != nil {
@@ -224,8 +224,8 @@ func (d *Deployments) keepSources(tx *gorm.DB, row deploymentRow, source sourceR
 	return d.countSources(tx, source.Account, more)
 }
 
-// dropOldBuilds removes the builds that are no longer kept, with the archives that no other
-// build is made of. It returns the bytes of these.
+// dropOldBuilds removes the builds that are no longer kept, and the archives that no other build
+// uses. It returns the bytes of these archives.
 func dropOldBuilds(tx *gorm.DB, row deploymentRow) (bytes int64, err error) {
 	return dropBuilds(tx, "deployment = ? AND number <= ? AND id <> ? AND status IN ('SUCCESS', 'ERROR')", row.Name, row.LastNumber-domain.KeptBuilds, row.ActiveBuild)
 }

@@ -9,7 +9,7 @@ import (
 	"waybill.dev/shared/store"
 )
 
-// Served is what gateways know of a deployment.
+// Served is a deployment as gateways get it.
 type Served struct {
 	Name        string
 	Account     string
@@ -18,8 +18,8 @@ type Served struct {
 	Removed     bool
 }
 
-// Served returns the deployments of all accounts that changed after version since, the removed
-// ones too, and the version that the answer stands for. Since 0: all that are there.
+// Served returns the deployments of all accounts that changed after version since, removed ones
+// included, and the version that this covers. since 0: all that exist.
 func (d *Deployments) Served(ctx context.Context, since int64) ([]Served, int64, error) {
 	var served []Served
 	var version int64
@@ -47,16 +47,16 @@ func (d *Deployments) Served(ctx context.Context, since int64) ([]Served, int64,
 	return served, version, nil
 }
 
-// Source is what the table of a build is made from.
+// Source is what a build is made from.
 type Source struct {
-	Build     domain.Build // without what became of it
+	Build     domain.Build // without its result
 	Format    string
 	Archive   []byte
-	Variables map[string]domain.Secret // the values that they had when it was built
+	Variables map[string]domain.Secret // their values at the time of the build
 }
 
-// Source returns what a build of a deployment was made from. It fails with domain.ErrNotFound
-// when the build is gone.
+// Source returns what a build of a deployment was made from. It fails with domain.ErrNotFound when
+// the build has been removed.
 func (d *Deployments) Source(ctx context.Context, deployment, build string) (Source, error) {
 	var b buildRow
 	var from sourceRow

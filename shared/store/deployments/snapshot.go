@@ -7,8 +7,8 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// A build keeps the variables that it was made with, sealed: restarts and other processes see
-// what the build saw. They are a JSON object of values by name.
+// A build keeps the variables that it was made with, sealed, so that restarts and other processes
+// see the same values. They are a JSON object of values by name.
 
 // sealVariables seals the variables of a build.
 func (d *Deployments) sealVariables(build string, variables []domain.Variable) ([]byte, error) {

@@ -13,14 +13,14 @@ import (
 	"waybill.dev/shared/store/auditlog"
 )
 
-// Target is what an archive is for: a branch of a project.
+// Target is the branch of a project that an archive is for.
 type Target struct{ Account, Project, Branch string }
 
 func (t Target) deployment() string { return domain.DeploymentName(t.Account, t.Project, t.Branch) }
 
-// CreateSource notes that an archive may be uploaded for the target, within
-// domain.UploadTime. ErrNotFound: there is no such project. ErrConflict: the deployment's name
-// stands for something else. ErrLimit: the account has MaxDeployments.
+// CreateSource notes that an archive may be uploaded for the target, within domain.UploadTime.
+// ErrNotFound: there is no such project. ErrConflict: the deployment's name is taken by another
+// branch. ErrLimit: the account has MaxDeployments.
 func (d *Deployments) CreateSource(ctx context.Context, t Target) (domain.DeploymentSource, error) {
 	var row sourceRow
 	err := d.db.Tx(ctx, func(tx *gorm.DB) error {
@@ -42,8 +42,8 @@ func (d *Deployments) CreateSource(ctx context.Context, t Target) (domain.Deploy
 	return row.domain(), nil
 }
 
-// Upload stores an archive for the target, and a build of it that waits for a gateway. The
-// errors are those of CreateSource; ErrLimit, too: the account has MaxOpenBuilds, or keeps as many
+// Upload stores an archive for the target, and a build of it that waits for a gateway. It has the
+// errors of CreateSource. ErrLimit also means that the account has MaxOpenBuilds, or keeps as many
 // bytes of archives as it may (SourcesError).
 func (d *Deployments) Upload(ctx context.Context, t Target, archive []byte, format domain.ArchiveFormat) (domain.Build, error) {
 	var build domain.Build
@@ -64,9 +64,9 @@ func (d *Deployments) Upload(ctx context.Context, t Target, archive []byte, form
 	return build, nil
 }
 
-// PutArchive stores the archive of a source that CreateSource made, in the name of who made
-// it, and a build of it that waits for a gateway. ErrNotFound: there is no such source.
-// ErrConflict: it has an archive. The other errors are those of Upload.
+// PutArchive stores the archive of a source that CreateSource made, and a build of it that waits
+// for a gateway, both in the name of the source's maker. ErrNotFound: there is no such source.
+// ErrConflict: the source has an archive already. The other errors are those of Upload.
 func (d *Deployments) PutArchive(ctx context.Context, id string, archive []byte, format domain.ArchiveFormat) (domain.Build, error) {
 	if !store.Storable(id) {
 		return domain.Build{}, domain.ErrNotFound
@@ -96,8 +96,7 @@ func (d *Deployments) PutArchive(ctx context.Context, id string, archive []byte,
 	return build, nil
 }
 
-// GetSource returns a source of any account: who has its id must have been told it by
-// CreateSource.
+// GetSource returns a source of any account, because only a caller of CreateSource can know its id.
 func (d *Deployments) GetSource(ctx context.Context, id string) (domain.DeploymentSource, error) {
 	if !store.Storable(id) {
 		return domain.DeploymentSource{}, domain.ErrNotFound
@@ -109,7 +108,7 @@ func (d *Deployments) GetSource(ctx context.Context, id string) (domain.Deployme
 	return row.domain(), nil
 }
 
-// sourceColumns are all but the archive.
+// sourceColumns are all columns except the archive.
 const sourceColumns = "id, account, project, branch, deployment, format, size, created_at, created_by, created_key, uploaded_at, failed_at"
 
 func takeSource(tx *gorm.DB, id string) (sourceRow, error) {
@@ -148,8 +147,8 @@ func (r sourceRow) domain() domain.DeploymentSource {
 	}
 }
 
-// productionBranch returns that of a project; an error is domain.ErrNotFound when the account
-// has no such project.
+// productionBranch returns the production branch of a project. The error is domain.ErrNotFound when
+// the account has no such project.
 func productionBranch(ctx context.Context, tx *gorm.DB, account, project string) (string, error) {
 	if !store.Storable(account, project) {
 		return "", domain.ErrNotFound
@@ -159,8 +158,8 @@ func productionBranch(ctx context.Context, tx *gorm.DB, account, project string)
 	return branch, store.Classify(err)
 }
 
-// inNameOf returns a context whose changes are made by who made the source. The request that
-// makes them has no key of its own.
+// inNameOf returns a context for changes in the name of the source's maker, because the request
+// that makes them has no key of its own.
 func inNameOf(ctx context.Context, row sourceRow) context.Context {
 	request, ok := auditlog.CallerOf(ctx)
 	if !ok {
@@ -171,7 +170,7 @@ func inNameOf(ctx context.Context, row sourceRow) context.Context {
 	return auditlog.WithCaller(ctx, caller)
 }
 
-// callerOf returns the caller that a row was made by, as the audit log has it.
+// callerOf returns the maker of a row, in the form of the audit log.
 func callerOf(account, sub, key, requestID string) domain.Caller {
 	c := domain.Caller{Account: account, Sub: sub, Type: apikey.TypeKey, KeyID: key, RequestID: requestID}
 	switch {
@@ -183,7 +182,7 @@ func callerOf(account, sub, key, requestID string) domain.Caller {
 	return c
 }
 
-// managerPrefix begins the ids of managers, which stand for keys.
+// managerPrefix begins the ids of managers; such an id is in the place of a key.
 const managerPrefix = "eusr_"
 
 func deploymentResource(name string) domain.Resource {

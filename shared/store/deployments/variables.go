@@ -22,10 +22,9 @@ type VariableRef struct{ Account, Project, Branch, Name string }
 
 func (r VariableRef) storable() bool { return store.Storable(r.Account, r.Project, r.Branch, r.Name) }
 
-// CreateVariable stores v, whose project the caller has looked up; its times are the store's.
-// ErrConflict: the branch has a variable of that name. ErrLimit: it has MaxVariables, or the
-// account as many as it may (a domain.LimitError).
-// ErrNotFound: there is no such account.
+// CreateVariable stores v; the caller has checked its project, and the store sets its times.
+// ErrConflict: the branch has a variable with that name. ErrLimit: the branch has MaxVariables, or
+// the account as many as it may (a domain.LimitError). ErrNotFound: there is no such account.
 func (d *Deployments) CreateVariable(ctx context.Context, v domain.Variable) (domain.Variable, error) {
 	ref := VariableRef{v.Account, v.Project, v.Branch, v.Name}
 	var created domain.Variable
@@ -61,7 +60,7 @@ func (d *Deployments) CreateVariable(ctx context.Context, v domain.Variable) (do
 	return created, nil
 }
 
-// UpdateVariable gives a variable another value; nil: it keeps its own.
+// UpdateVariable sets a variable's value; nil: the value stays.
 func (d *Deployments) UpdateVariable(ctx context.Context, ref VariableRef, value *domain.Secret) (domain.Variable, error) {
 	var updated domain.Variable
 	err := d.changeVariables(ctx, ref, auditlog.ActionUpdateVariable, func(tx *gorm.DB) (bool, error) {
@@ -73,7 +72,7 @@ func (d *Deployments) UpdateVariable(ctx context.Context, ref VariableRef, value
 			updated, err = d.showVariable(row)
 			return false, err
 		}
-		before, unreadable := d.openVariable(row) // one that does not open can be replaced
+		before, unreadable := d.openVariable(row) // a variable that can't be opened can be replaced
 		row.UpdatedAt = store.InstantOf(d.db.Now())
 		if err := d.sealVariable(&row, *value); err != nil {
 			return false, err
@@ -104,8 +103,7 @@ func (d *Deployments) DeleteVariable(ctx context.Context, ref VariableRef) error
 	}))
 }
 
-// ListVariables returns a branch's own variables and how many there are. Secret ones come
-// without their values.
+// ListVariables returns a branch's own variables and how many there are. Secret ones have no value.
 func (d *Deployments) ListVariables(ctx context.Context, account, project, branch string, page store.Page) ([]domain.Variable, int, error) {
 	if !store.Storable(account, project, branch) {
 		return nil, 0, nil
@@ -128,8 +126,9 @@ func (d *Deployments) ListVariables(ctx context.Context, account, project, branc
 	return variables, total, nil
 }
 
-// VariablesOf returns what a build of a branch takes, by name, secrets included: the branch's
-// own variables, and in a preview those of all previews that it has none of its own for.
+// VariablesOf returns the variables for a build of a branch, by name, secrets included: the
+// branch's own ones and, for a preview, those of all previews with names that the branch does not
+// use.
 func (d *Deployments) VariablesOf(ctx context.Context, account, project, branch string, t domain.EnvironmentType) ([]domain.Variable, error) {
 	if !store.Storable(account, project, branch) {
 		return nil, nil
@@ -143,8 +142,8 @@ func (d *Deployments) VariablesOf(ctx context.Context, account, project, branch 
 	if err := query.Find(&rows).Error; err != nil {
 		return nil, store.Wrap("read variables", err)
 	}
-	// The branch's own come first among those of one name, for ~ is behind all that branches
-	// begin with. The others go.
+	// Of variables with the same name, the branch's own comes first, because no branch begins with
+	// ~ or a later character. The others are dropped.
 	slices.SortFunc(rows, func(a, b variableRow) int {
 		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Branch, b.Branch))
 	})
@@ -153,8 +152,8 @@ func (d *Deployments) VariablesOf(ctx context.Context, account, project, branch 
 	return variables, store.Wrap("read variables", err)
 }
 
-// changeVariables runs change in a transaction, in which no other change of the account's
-// variables runs. Change says whether a build would take something else now.
+// changeVariables runs change in a transaction, during which no other change of the account's
+// variables runs. change reports whether a new build would differ.
 func (d *Deployments) changeVariables(ctx context.Context, ref VariableRef, action string, change func(tx *gorm.DB) (differs bool, err error)) error {
 	if !ref.storable() {
 		return domain.ErrNotFound
@@ -179,9 +178,9 @@ func (d *Deployments) changeVariables(ctx context.Context, ref VariableRef, acti
 	})
 }
 
-// markVariables notes on the deployments that take the variable that their builds are older
-// than it. It does so, too, when none has succeeded yet: one may be under way that has read
-// the variables already. Gateways need not see it: a build keeps what it has taken.
+// markVariables notes, on the deployments that use the variable, that their builds are older than
+// its change. It also does so when no build has succeeded yet, because an open build may have read
+// the variables already. Gateways need not learn of it: a build keeps its values.
 func markVariables(tx *gorm.DB, ref VariableRef, now time.Time) error {
 	query := tx.Model(&deploymentRow{}).Where("account = ? AND project = ? AND removed_at IS NULL", ref.Account, ref.Project)
 	if ref.Branch == domain.PreviewBranch {
@@ -212,7 +211,7 @@ func all(rows []variableRow, read func(variableRow) (domain.Variable, error)) ([
 	return variables, nil
 }
 
-// showVariable is openVariable for callers who must not see secrets.
+// showVariable is openVariable for callers that must not see secrets.
 func (d *Deployments) showVariable(row variableRow) (domain.Variable, error) {
 	if row.Secret {
 		return row.domain(), nil
@@ -239,7 +238,7 @@ func (d *Deployments) sealVariable(row *variableRow, value domain.Secret) error 
 	return nil
 }
 
-// variableSealData binds a sealed value to its row and column. A branch has no | in its name.
+// variableSealData binds a sealed value to its row and column. The name of a branch contains no |.
 func variableSealData(row variableRow) []byte {
 	return []byte("gateway_variables|sealed|" + row.Account + "|" + row.Project + "|" + row.Branch + "|" + row.Name)
 }

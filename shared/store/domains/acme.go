@@ -33,7 +33,8 @@ func (s *Domains) PutACME(ctx context.Context, key string, value []byte) error {
 	return store.Wrap("write storage of certificates", err)
 }
 
-// ACME returns the value of a key, and when it was stored; domain.ErrNotFound: there is none.
+// ACME returns the value of a key, and when it was stored; domain.ErrNotFound: there is no such
+// key.
 func (s *Domains) ACME(ctx context.Context, key string) ([]byte, time.Time, error) {
 	var row acmeRow
 	if err := s.db.Reading(ctx).Where("key = ?", key).Take(&row).Error; err != nil {
@@ -46,7 +47,8 @@ func (s *Domains) ACME(ctx context.Context, key string) ([]byte, time.Time, erro
 	return value, row.ModifiedAt.Time(), nil
 }
 
-// ACMEKeys returns the keys that are the key, or below it; the empty one is above all.
+// ACMEKeys returns the key itself, if it exists, and the keys below it. All keys are below the
+// empty one.
 func (s *Domains) ACMEKeys(ctx context.Context, key string) ([]string, error) {
 	var keys []string
 	err := below(s.db.Reading(ctx).Model(&acmeRow{}), key).Order("key").Pluck("key", &keys).Error
@@ -59,7 +61,7 @@ func (s *Domains) DeleteACME(ctx context.Context, key string) error {
 	return store.Wrap("delete from storage of certificates", err)
 }
 
-// below narrows a query to a key and those below it. '0' is what follows '/'.
+// below narrows a query to a key and the keys below it. '0' is the character after '/'.
 func below(query *gorm.DB, key string) *gorm.DB {
 	if key == "" {
 		return query.Where("key > ''")
@@ -69,7 +71,7 @@ func below(query *gorm.DB, key string) *gorm.DB {
 
 func acmeSealData(key string) []byte { return []byte("gateway_acme|value|" + key) }
 
-// LockACME takes the lock of a name, if nobody has it, or renews it.
+// LockACME takes the lock with a name if no other owner has it, or renews it.
 func (s *Domains) LockACME(ctx context.Context, name, owner string) (bool, error) {
 	now := s.db.Now()
 	row := lockRow{Name: name, Owner: owner, ExpiresAt: store.InstantOf(now.Add(LockTime))}
@@ -96,16 +98,16 @@ func (s *Domains) UnlockACME(ctx context.Context, name, owner string) error {
 	return store.Wrap("unlock certificate", err)
 }
 
-// CertificateState is what became of the certificate of a hostname that an authority gives.
+// CertificateState is the state of the certificate that an authority gives for a hostname.
 type CertificateState struct {
-	ValidTo  time.Time // zero: there is none
-	Error    string    // why the last order failed; empty: it did not
+	ValidTo  time.Time // zero: there is no certificate
+	Error    string    // why the last order failed; empty: it did not fail
 	Failures int       // in a row
-	RetryOn  time.Time // before then nobody orders again; zero: at once
+	RetryOn  time.Time // there is no new order before that time; zero: at once
 }
 
-// NoteCertificate writes what became of the certificate of a hostname. One without an end leaves
-// the end that is known.
+// NoteCertificate writes the state of the certificate of a hostname. If ValidTo is zero, the stored
+// one stays.
 func (s *Domains) NoteCertificate(ctx context.Context, hostname string, state CertificateState) error {
 	row := stateRow{
 		Hostname: hostname, NotAfter: store.InstantOf(state.ValidTo), Error: oneLine(state.Error), Failures: int64(state.Failures),
@@ -123,7 +125,7 @@ func (s *Domains) NoteCertificate(ctx context.Context, hostname string, state Ce
 	return store.Wrap("note certificate", err)
 }
 
-// CertificateState returns what became of the certificate of a hostname.
+// CertificateState returns the state of the certificate of a hostname.
 func (s *Domains) CertificateState(ctx context.Context, hostname string) (CertificateState, error) {
 	var row stateRow
 	result := s.db.Reading(ctx).Where("hostname = ?", hostname).Limit(1).Find(&row)
@@ -135,7 +137,7 @@ func (s *Domains) CertificateState(ctx context.Context, hostname string) (Certif
 
 const maxError = 500
 
-// oneLine is what of an error is kept.
+// oneLine returns an error's text as it is stored: in one line, and not too long.
 func oneLine(text string) string {
 	text = strings.ToValidUTF8(strings.Join(strings.Fields(strings.ReplaceAll(text, "\x00", "")), " "), "")
 	if len(text) <= maxError {

@@ -1,5 +1,6 @@
-// Package domains has the tables of custom domains: whose hostname leads where, certificates
-// that users have uploaded, and what gateways keep of their work with a certificate authority.
+// Package domains has the tables of custom domains: which account has a hostname and where it
+// leads, certificates that users have uploaded, and the data that gateways keep of their work with
+// a certificate authority.
 package domains
 
 import (
@@ -25,11 +26,11 @@ const (
 )
 
 var (
-	// ErrTaken tells that another account has the hostname.
+	// ErrTaken means that another account has the hostname.
 	ErrTaken = errors.New("another account has the hostname")
-	// ErrDevelopment tells that the deployment is of a development environment.
+	// ErrDevelopment means that the deployment is of a development environment.
 	ErrDevelopment = errors.New("the deployment is of a development environment")
-	// ErrNoDeployment tells that the account has no such deployment.
+	// ErrNoDeployment means that the account has no such deployment.
 	ErrNoDeployment = errors.New("there is no such deployment")
 )
 
@@ -42,16 +43,16 @@ type Domains struct {
 // New returns the tables of an open database.
 func New(db *store.Store) *Domains { return &Domains{db: db, audit: auditlog.New(db)} }
 
-// Change is what is changed of a domain.
+// Change has the new values of a domain.
 type Change struct {
 	Deployment *string // nil: it stays
 	IsDefault  *bool   // nil: it stays
 }
 
-// CreateCustomDomain stores a domain with the account, hostname, deployment and default of d. It waits for its proof,
-// whoever has the hostname. If verified is true, the account has the hostname at once, and DNS is not asked; ErrTaken:
-// another one has it. It fails with domain.ErrConflict when the account has the hostname already, domain.ErrLimit,
-// ErrNoDeployment or ErrDevelopment.
+// CreateCustomDomain stores a domain with the account, hostname, deployment and default of d. The domain waits for its
+// proof, whichever account has the hostname. If verified is true, the account has the hostname at once, and DNS is not
+// asked; ErrTaken: another account has it. Other errors are domain.ErrConflict (the account has the hostname already),
+// domain.ErrLimit, ErrNoDeployment and ErrDevelopment.
 func (s *Domains) CreateCustomDomain(ctx context.Context, d domain.CustomDomain, verified bool) (domain.CustomDomain, error) {
 	if !store.Storable(d.Account, d.Hostname, d.Deployment) {
 		return domain.CustomDomain{}, domain.ErrNotFound
@@ -93,7 +94,7 @@ func (s *Domains) CreateCustomDomain(ctx context.Context, d domain.CustomDomain,
 	return s.GetCustomDomain(ctx, d.Account, d.Hostname)
 }
 
-// mayHave tells why the account can't have one more domain of that hostname.
+// mayHave returns an error if the account can't have one more domain with that hostname.
 func (s *Domains) mayHave(tx *gorm.DB, row *domainRow) error {
 	if row.VerifiedAt != 0 {
 		if holder, err := s.holder(tx, row.Hostname); err != nil || holder != nil && holder.Account != row.Account {
@@ -110,8 +111,8 @@ func (s *Domains) mayHave(tx *gorm.DB, row *domainRow) error {
 	return nil
 }
 
-// lead checks the deployment that a domain leads to, and makes the domain its only default if it
-// is one.
+// lead checks the deployment that a domain leads to. If the domain is a default, lead makes it the
+// only default of the deployment.
 func (s *Domains) lead(tx *gorm.DB, row *domainRow) error {
 	if row.Deployment == "" {
 		row.IsDefault = false
@@ -210,14 +211,14 @@ func (s *Domains) UpdateCustomDomain(ctx context.Context, account, hostname stri
 	return s.GetCustomDomain(ctx, account, hostname)
 }
 
-// DeleteCustomDomain removes a domain and its uploaded certificate. Deployment, unless empty, is
-// the one that the domain must lead to.
+// DeleteCustomDomain removes a domain and its uploaded certificate. If deployment is not empty, the
+// domain must lead to it.
 func (s *Domains) DeleteCustomDomain(ctx context.Context, account, hostname, deployment string) error {
 	if !store.Storable(hostname) {
 		return domain.ErrNotFound
 	}
 	err := s.db.Tx(ctx, func(tx *gorm.DB) error {
-		if _, err := s.holder(tx, hostname); err != nil { // first, as a look at DNS does, so that the two can't cross
+		if _, err := s.holder(tx, hostname); err != nil { // before the domain's row, in the same order as a look at DNS, so that the two don't deadlock
 			return err
 		}
 		row, err := s.take(tx, account, hostname, store.LockChange)
@@ -240,7 +241,8 @@ func (s *Domains) DeleteCustomDomain(ctx context.Context, account, hostname, dep
 	return store.Wrap("delete custom domain", err)
 }
 
-// remove takes a domain away, with its uploaded certificate. The row stays for a while, so that gateways learn of it.
+// remove removes a domain and its uploaded certificate. The row stays for a while, so that gateways learn of the
+// removal.
 func (s *Domains) remove(ctx context.Context, tx *gorm.DB, row *domainRow) error {
 	if err := tx.Where("domain_id = ?", row.ID).Delete(&certificateRow{}).Error; err != nil {
 		return fmt.Errorf("delete certificate of custom domain: %w", err)
@@ -260,7 +262,7 @@ func (s *Domains) take(tx *gorm.DB, account, hostname, lock string) (domainRow, 
 	return row, err
 }
 
-// whole returns domains with what they show of their deployments and certificates.
+// whole returns domains together with the data that they show about their deployments and certificates.
 func whole(tx *gorm.DB, rows []domainRow) ([]domain.CustomDomain, error) {
 	list := make([]domain.CustomDomain, len(rows))
 	names, ids, hosts := make([]string, len(rows)), make([]string, len(rows)), make([]string, len(rows))
@@ -292,8 +294,8 @@ func whole(tx *gorm.DB, rows []domainRow) ([]domain.CustomDomain, error) {
 	return list, nil
 }
 
-// describe adds to a domain what is known of its deployment and its certificate. An uploaded
-// certificate comes before that of an authority. Only the account that has the hostname sees the
+// describe adds the data of its deployment and its certificate to a domain. An uploaded certificate
+// takes precedence over one from an authority. Only the account that has the hostname sees the
 // latter.
 func describe(d *domain.CustomDomain, places []place, uploaded []certificateRow, states []stateRow) {
 	for _, p := range places {
@@ -317,7 +319,7 @@ func (s *Domains) note(ctx context.Context, tx *gorm.DB, action string, row *dom
 	return s.audit.Note(ctx, tx, action, row.Account, domain.Resource{Type: auditlog.ResourceDomain, ID: row.ID, Name: row.Hostname})
 }
 
-// changed writes what is set of a row, with the next version. It comes last.
+// changed writes the columns of a row that can change, with the next version. Call it last in the transaction.
 func (s *Domains) changed(ctx context.Context, tx *gorm.DB, row *domainRow) error {
 	var err error
 	if row.Version, err = deployments.NextVersion(ctx, tx); err != nil {
@@ -330,8 +332,8 @@ func (s *Domains) changed(ctx context.Context, tx *gorm.DB, row *domainRow) erro
 	return nil
 }
 
-// purgeStates deletes the states of certificates of domains that were removed. A hostname that somebody has verified
-// again keeps its state.
+// purgeStates deletes the states of certificates of removed domains. If an account has verified the hostname again,
+// the state stays.
 const purgeStates = `DELETE FROM gateway_acme_states WHERE hostname IN (
 	SELECT s.hostname FROM gateway_domains d JOIN gateway_acme_states s ON s.hostname = d.hostname
 	WHERE d.removed_at < ? AND NOT EXISTS (

@@ -16,30 +16,31 @@ import (
 	"waybill.dev/shared/store/pipeline"
 )
 
-// Answer is what DNS said about a domain.
+// Answer is the answer of DNS about a domain.
 type Answer struct {
-	// Known says that name servers have answered, also that there is no record. Whose proof is gone is known by that alone.
+	// Known means that name servers have answered, even if there is no record. Only a known answer can show that a proof
+	// is gone.
 	Known bool
 	// Proofs are the values of the TXT record.
 	Proofs []string
-	// Words are what is missing for a domain that waits; empty: nothing.
+	// Words say what is missing for a domain that waits; empty: nothing.
 	Words []string
-	// Link leads to the page of custom domains. Alerts have it.
+	// Link is the link to the page of custom domains, for alerts.
 	Link string
 }
 
-// Noted is what an answer of DNS has led to.
+// Noted is the result of an answer of DNS.
 type Noted struct {
 	Domain domain.CustomDomain
-	// Taken says that the account has shown its proof, and another account has the hostname nevertheless.
+	// Taken means that the account has shown its proof, but another account has the hostname.
 	Taken bool
-	// Changed says that the hostname has another account, or that there may be an alert.
+	// Changed means that the hostname has passed to another account, or that there may be an alert.
 	Changed bool
 }
 
-// NoteAnswer writes what DNS said about a domain. An account that shows its proof gets a hostname that is nobody's. If
-// the proof of the account that has it is gone, that account is given notice, and the hostname passes after
-// domain.DomainNoticeTime, if neither proof has changed by then.
+// NoteAnswer writes the answer of DNS about a domain. An account that shows its proof gets a hostname that no account
+// has. If another account has the hostname and its proof is gone, that account is given notice. After
+// domain.DomainNoticeTime the hostname passes, if neither proof has changed by then.
 func (s *Domains) NoteAnswer(ctx context.Context, d domain.CustomDomain, answer Answer) (Noted, error) {
 	noted, err := s.noteAnswer(ctx, d, answer)
 	if errors.Is(err, domain.ErrConflict) { // another account was first, a moment ago
@@ -51,7 +52,7 @@ func (s *Domains) NoteAnswer(ctx context.Context, d domain.CustomDomain, answer 
 	return noted, store.Wrap("note what DNS answered", err)
 }
 
-// look is the look at DNS for one domain, in a transaction.
+// look is one check of DNS for a domain, in a transaction.
 type look struct {
 	*Domains
 
@@ -59,8 +60,8 @@ type look struct {
 	now    store.Instant
 	answer Answer
 	row    *domainRow // the domain
-	holder *domainRow // whose the hostname is, maybe the domain; nil: nobody's
-	rival  *domainRow // to whom it is to pass, maybe the domain; nil: to nobody
+	holder *domainRow // the domain that has the hostname, perhaps row; nil: none has it
+	rival  *domainRow // the domain that the hostname will pass to, perhaps row; nil: none
 	noted  Noted
 }
 
@@ -76,7 +77,7 @@ func (s *Domains) noteAnswer(ctx context.Context, d domain.CustomDomain, answer 
 			return err
 		}
 		if l.row.ID != d.ID {
-			return nil // it was made anew
+			return nil // the domain was made again
 		}
 		err := l.judge(ctx)
 		noted = l.noted
@@ -85,7 +86,7 @@ func (s *Domains) noteAnswer(ctx context.Context, d domain.CustomDomain, answer 
 	return noted, err
 }
 
-// read locks the rows of the hostname in one order, that of the account that has it first.
+// read locks the rows of the hostname, always in the same order: first that of the account that has it.
 func (l *look) read(d domain.CustomDomain) (err error) {
 	if l.holder, err = l.Domains.holder(l.tx, d.Hostname); err != nil {
 		return err
@@ -107,12 +108,12 @@ func (l *look) read(d domain.CustomDomain) (err error) {
 	return err
 }
 
-// holder locks and returns the row of the account that has a hostname; nil: nobody has it.
+// holder locks and returns the row of the account that has a hostname; nil: no account has it.
 func (s *Domains) holder(tx *gorm.DB, hostname string) (*domainRow, error) {
 	return s.one(tx, "hostname = ? AND verified_at IS NOT NULL AND removed_at IS NULL", hostname)
 }
 
-// noticed locks and returns the row of the account to which a hostname is to pass; nil: there is none.
+// noticed locks and returns the row of the account to which a hostname will pass; nil: there is none.
 func (l *look) noticed(hostname string) (*domainRow, error) {
 	return l.one(l.tx, "hostname = ? AND notice_at IS NOT NULL AND verified_at IS NULL AND removed_at IS NULL", hostname)
 }
@@ -124,14 +125,14 @@ func (s *Domains) one(tx *gorm.DB, condition string, values ...any) (*domainRow,
 		return nil, fmt.Errorf("look for the hostname's account: %w", result.Error)
 	}
 	if result.RowsAffected == 0 {
-		return nil, nil //nolint:nilnil // there is none, as said above
+		return nil, nil //nolint:nilnil // nil means that there is none
 	}
 	return &row, nil
 }
 
 func (l *look) proven(row *domainRow) bool { return slices.Contains(l.answer.Proofs, row.Token) }
 
-// judge decides what becomes of the hostname.
+// judge decides which account has the hostname.
 func (l *look) judge(ctx context.Context) error {
 	l.row.CheckedAt = l.now
 	if l.row != l.holder {
@@ -147,7 +148,7 @@ func (l *look) judge(ctx context.Context) error {
 	return l.keep(l.row)
 }
 
-// compare compares the proofs of who has the hostname and of who wants it.
+// compare compares the proof of the account that has the hostname with that of the account that wants it.
 func (l *look) compare(ctx context.Context, wants bool) error {
 	has := l.proven(l.holder)
 	if has {
@@ -199,14 +200,15 @@ func (l *look) contest(ctx context.Context) error {
 	return l.alert(ctx, domain.DomainContested, domainAlert{Hostname: l.holder.Hostname, NoticeUntil: until, Link: l.answer.Link})
 }
 
-// announce says to the account to which the hostname is to pass when it does so, and returns that time.
+// announce sets what the account is told to which the hostname will pass, and returns the time when it will.
 func (r *domainRow) announce() (until string) {
 	until = r.NoticeAt.Time().Add(domain.DomainNoticeTime).Format(time.RFC3339)
 	r.say("Another account has the hostname, and its proof is gone. The hostname passes to this account on " + until + " at the earliest, if this account's proof is in the TXT record until then and the other one is not.")
 	return until
 }
 
-// end takes a notice back: the proof of who has the hostname is there again, or that of who wants it is gone.
+// end takes a notice back: the proof of the account that has the hostname is there again, or that of the account that
+// wants it is gone.
 func (l *look) end(ctx context.Context) error {
 	for _, row := range []*domainRow{l.holder, l.rival} {
 		row.NoticeAt = 0
@@ -233,7 +235,7 @@ func (s *Domains) endOther(ctx context.Context, tx *gorm.DB, row *domainRow) err
 	l := &look{Domains: s, tx: tx, row: row}
 	other.NoticeAt = 0
 	other.say()
-	if other.VerifiedAt != 0 { // it keeps the hostname; otherwise the hostname is nobody's
+	if other.VerifiedAt != 0 { // this account keeps the hostname; otherwise no account has it
 		if err := l.audit(ctx, auditlog.ActionKeepDomain, other); err != nil {
 			return err
 		}
@@ -241,13 +243,13 @@ func (s *Domains) endOther(ctx context.Context, tx *gorm.DB, row *domainRow) err
 	return l.keep(other)
 }
 
-// move lets the hostname pass. The account that had it has a domain that waits from then on.
+// move passes the hostname on. The account that had it then has a domain that waits.
 func (l *look) move(ctx context.Context) error {
 	lost := *l.holder
 	if err := l.audit(ctx, auditlog.ActionMoveDomain, l.holder); err != nil {
 		return err
 	}
-	if err := l.remove(ctx, l.tx, l.holder); err != nil { // before the other's change, so that gateways hear of it first
+	if err := l.remove(ctx, l.tx, l.holder); err != nil { // before the other account's change, so that gateways learn of it first
 		return err
 	}
 	lost.ID, lost.Version, lost.CreatedAt, lost.UpdatedAt, lost.LostAt = store.NewID(prefixID, idLength), l.holder.Version, l.now, l.now, l.now
@@ -256,7 +258,7 @@ func (l *look) move(ctx context.Context) error {
 	if err := l.tx.Create(&lost).Error; err != nil {
 		return fmt.Errorf("insert custom domain: %w", err)
 	}
-	// What the authority said was said to that account. Its certificate is Waybill's own, and stays.
+	// The errors of the authority were for that account. Its certificate belongs to Waybill, and stays.
 	said := map[string]any{"error": "", "failures": 0, "retry_at": nil}
 	if err := l.tx.Model(&stateRow{}).Where("hostname = ?", lost.Hostname).Updates(said).Error; err != nil {
 		return fmt.Errorf("forget failures of the authority: %w", err)
@@ -284,10 +286,10 @@ func (l *look) verify(ctx context.Context, row *domainRow, action string) error 
 	return l.changed(ctx, l.tx, row)
 }
 
-// say sets what the account is told.
+// say sets what the account is told about its domain.
 func (r *domainRow) say(words ...string) { r.Answers = writeAnswers(words) }
 
-// keep writes what a look may change of rows, and gateways need not hear of. Some may be nil, or the same.
+// keep writes the columns of rows that a look may change and that gateways need not know. Rows may be nil, or the same.
 func (l *look) keep(rows ...*domainRow) error {
 	for i, row := range rows {
 		if row == nil || slices.Contains(rows[:i], row) {
@@ -301,8 +303,8 @@ func (l *look) keep(rows ...*domainRow) error {
 	return nil
 }
 
-// audit writes to the audit log of a row's account. If it is not the account whose domain is looked at, or if DNS was
-// asked without being told to, the change counts as one of who made the row's domain.
+// audit writes to the audit log of a row's account. If that is not the account of the checked domain, or if the check
+// was not asked for, the caller is the maker of the row's domain.
 func (l *look) audit(ctx context.Context, action string, row *domainRow) error {
 	if _, ok := auditlog.CallerOf(ctx); !ok || row != l.row {
 		ctx = auditlog.WithCaller(ctx, deployments.MadeBy(row.Account, row.CreatedBy, row.CreatedKey))
@@ -317,7 +319,7 @@ type domainAlert struct {
 	Link        string `json:"link"`
 }
 
-// alert tells the account that has the hostname.
+// alert adds an alert for the account that has the hostname.
 func (l *look) alert(ctx context.Context, kind domain.EventType, data domainAlert) error {
 	return pipeline.AddAlert(ctx, l.db, l.tx, l.holder.Account, kind, data)
 }

@@ -73,7 +73,7 @@ type stateRow struct {
 
 func (*stateRow) TableName() string { return "gateway_acme_states" }
 
-// place is what a domain shows of its deployment.
+// place has the data of a deployment that its domains show.
 type place struct {
 	Name            string
 	Project         string

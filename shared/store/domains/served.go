@@ -12,7 +12,7 @@ import (
 	"waybill.dev/shared/store"
 )
 
-// Served is what gateways know of a custom domain that an account has, or had.
+// Served is a custom domain as gateways get it. An account has or had its hostname.
 type Served struct {
 	ID         string
 	Account    string
@@ -20,7 +20,7 @@ type Served struct {
 	Deployment string // empty: none
 	// Uploaded is the fingerprint of the certificate that a user has uploaded; empty: none.
 	Uploaded string
-	// ValidTo is the end of the certificate of an authority; zero: there was none yet.
+	// ValidTo is the end of the certificate from an authority; zero: there has been none.
 	ValidTo time.Time
 	Removed bool
 }
@@ -35,8 +35,8 @@ type servedRow struct {
 	RemovedAt   store.Instant
 }
 
-// ServedDomains returns the verified domains of all accounts that changed after version since, the
-// removed ones too, and the version that the answer stands for. Since 0: all that are there.
+// ServedDomains returns the verified domains of all accounts that changed after version since,
+// removed ones included, and the version that this covers. since 0: all that exist.
 func (s *Domains) ServedDomains(ctx context.Context, since int64) ([]Served, int64, error) {
 	var served []Served
 	var version int64
@@ -83,13 +83,13 @@ func (s *Domains) UploadedCertificate(ctx context.Context, id string) (domain.Up
 	}, nil
 }
 
-// sqlServed is the condition that a custom domain is served with the certificate s that an authority has given. Databases begin
-// with the certificates that end, and not with all domains: with an OFFSET Postgres does not join the domains first.
+// sqlServed is the condition that a custom domain is served with the certificate s from an authority. It makes the database
+// begin with the certificates that end, not with all domains: because of the OFFSET, Postgres does not join the domains first.
 const sqlServed = `EXISTS (SELECT 1 FROM gateway_domains d WHERE d.hostname = s.hostname AND d.verified_at IS NOT NULL AND d.removed_at IS NULL
 	AND NOT EXISTS (SELECT 1 FROM gateway_domain_certificates c WHERE c.domain_id = d.id) LIMIT 1 OFFSET 0)`
 
-// CertificatesThatEnd returns the hostnames of custom domains whose certificate ends before a time. An authority has
-// given it, and nobody has replaced it by an uploaded one.
+// CertificatesThatEnd returns the hostnames of custom domains that are served with a certificate from an authority
+// that ends before a time, and have no uploaded one.
 func (s *Domains) CertificatesThatEnd(ctx context.Context, before time.Time) ([]string, error) {
 	var names []string
 	err := s.db.Reading(ctx).Raw("SELECT s.hostname FROM gateway_acme_states s WHERE s.not_after < ? AND "+sqlServed, store.InstantOf(before)).Scan(&names).Error

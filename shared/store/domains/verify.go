@@ -13,8 +13,8 @@ import (
 	"waybill.dev/shared/store/auditlog"
 )
 
-// ClaimChecks returns up to limit domains that are due for a look at DNS, and sets when
-// they are due again. So no other process looks at the same time.
+// ClaimChecks returns up to limit domains that are due for a check of DNS, and sets when they are
+// due again, so that no other process checks them at the same time.
 func (s *Domains) ClaimChecks(ctx context.Context, limit int) ([]domain.CustomDomain, error) {
 	var claimed []domain.CustomDomain
 	err := s.db.Tx(ctx, func(tx *gorm.DB) error {
@@ -44,7 +44,7 @@ func (s *Domains) ClaimChecks(ctx context.Context, limit int) ([]domain.CustomDo
 	return claimed, store.Wrap("claim checks of custom domains", err)
 }
 
-// PutCertificate gives a domain an uploaded certificate in the place of another one.
+// PutCertificate stores an uploaded certificate for a domain, in place of an earlier one.
 func (s *Domains) PutCertificate(ctx context.Context, account, hostname string, c domain.UploadedCertificate) error {
 	err := s.db.Tx(ctx, func(tx *gorm.DB) error {
 		row, err := s.take(tx, account, hostname, store.LockChange)
@@ -68,7 +68,7 @@ func (s *Domains) PutCertificate(ctx context.Context, account, hostname string, 
 	return store.Wrap("upload certificate of custom domain", err)
 }
 
-// DeleteCertificate takes the uploaded certificate of a domain away.
+// DeleteCertificate removes the uploaded certificate of a domain.
 func (s *Domains) DeleteCertificate(ctx context.Context, account, hostname string) error {
 	err := s.db.Tx(ctx, func(tx *gorm.DB) error {
 		row, err := s.take(tx, account, hostname, store.LockChange)
@@ -91,8 +91,8 @@ func (s *Domains) DeleteCertificate(ctx context.Context, account, hostname strin
 	return store.Wrap("delete certificate of custom domain", err)
 }
 
-// ExpiringCertificates returns certificates of an account's domains that end within the time that
-// is told of, the soonest first.
+// ExpiringCertificates returns certificates of an account's domains that end soon enough to be
+// reported, the soonest first.
 func (s *Domains) ExpiringCertificates(ctx context.Context, account string, now time.Time, limit int) ([]domain.Expiry, error) {
 	if !store.Storable(account) {
 		return nil, domain.ErrNotFound
@@ -101,8 +101,8 @@ func (s *Domains) ExpiringCertificates(ctx context.Context, account string, now 
 		Hostname string
 		NotAfter store.Instant
 	}
-	// An account has domain.MaxCustomDomains at most. The certificate in use is the uploaded one or, if there is none,
-	// the one from an authority.
+	// An account has at most domain.MaxCustomDomains. The certificate in use is the uploaded one or, if there is
+	// none, the one from an authority.
 	err := s.db.Reading(ctx).Raw(`SELECT d.hostname, COALESCE(c.not_after, s.not_after) AS not_after
 		FROM gateway_domains d LEFT JOIN gateway_domain_certificates c ON c.domain_id = d.id
 		LEFT JOIN gateway_acme_states s ON s.hostname = d.hostname AND d.verified_at IS NOT NULL
@@ -118,13 +118,13 @@ func (s *Domains) ExpiringCertificates(ctx context.Context, account string, now 
 	return list, nil
 }
 
-// ExpiringDomains returns the hostnames of an account that are to pass to another one, the soonest first.
+// ExpiringDomains returns the hostnames of an account that will pass to another account, the soonest first.
 func (s *Domains) ExpiringDomains(ctx context.Context, account string, limit int) ([]domain.Expiry, error) {
 	if !store.Storable(account) {
 		return nil, domain.ErrNotFound
 	}
 	var rows []domainRow
-	// IS TRUE keeps Postgres from the indexes of all accounts.
+	// IS TRUE keeps Postgres from using the indexes over all accounts.
 	err := s.db.Reading(ctx).Select("hostname", "notice_at").
 		Where("account = ? AND removed_at IS NULL AND (notice_at IS NOT NULL) IS TRUE AND (verified_at IS NOT NULL) IS TRUE", account).
 		Order("notice_at, hostname").Limit(limit).Find(&rows).Error
@@ -138,7 +138,7 @@ func (s *Domains) ExpiringDomains(ctx context.Context, account string, limit int
 	return list, nil
 }
 
-// CountExpiringDomains counts the same over all accounts, at most domain.MaxExpiring.
+// CountExpiringDomains counts such hostnames over all accounts, at most domain.MaxExpiring.
 func (s *Domains) CountExpiringDomains(ctx context.Context) (domain.ExpiryCount, error) {
 	var row struct {
 		N       int
@@ -153,8 +153,8 @@ func (s *Domains) CountExpiringDomains(ctx context.Context) (domain.ExpiryCount,
 	return count, store.Wrap("count hostnames that are to pass", err)
 }
 
-// CountExpiringCertificates counts the same over all accounts, of those that were uploaded and of those from an
-// authority at most domain.MaxExpiring each: the soonest.
+// CountExpiringCertificates counts the certificates of ExpiringCertificates over all accounts: the soonest
+// uploaded ones and the soonest from an authority, at most domain.MaxExpiring of each.
 func (s *Domains) CountExpiringCertificates(ctx context.Context, now time.Time) (domain.ExpiryCount, error) {
 	var row struct {
 		N       int

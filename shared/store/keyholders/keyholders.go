@@ -1,5 +1,5 @@
-// Package keyholders reads who holds an API key. The tables are those of the api, which alone
-// writes them; gateways read them, too.
+// Package keyholders finds the holders of API keys. The tables are those of the api: only the api
+// writes them, and gateways read them, too.
 package keyholders
 
 import (
@@ -12,15 +12,14 @@ import (
 	"waybill.dev/shared/store"
 )
 
-// Holders finds them.
+// Holders finds the holders of API keys.
 type Holders struct{ db *store.Store }
 
-// New returns the holders in an open database.
+// New returns the Holders of an open database.
 func New(db *store.Store) *Holders { return &Holders{db} }
 
-// FindKey returns what the key with one of the hashes stands for, and which of them it is;
-// the one that comes first when there are several. It says so of a key that has ended too:
-// ExpiresOn is the caller's to look at.
+// FindKey returns the holder of the key with one of the hashes, and the index of that hash; the
+// first one if there are several. It also finds a key that has ended: the caller checks ExpiresOn.
 func (h *Holders) FindKey(ctx context.Context, hashes [][]byte) (holder domain.KeyHolder, which int, err error) {
 	if len(hashes) == 0 {
 		return domain.KeyHolder{}, 0, store.Wrap("find key", domain.ErrNotFound)
@@ -54,7 +53,7 @@ func (h *Holders) FindKey(ctx context.Context, hashes [][]byte) (holder domain.K
 	return holder, which, nil
 }
 
-// sqlFindKey is the look-up of so many hashes, by the unique index of one table and the
+// sqlFindKey returns the query for this many hashes. It uses the unique index of one table and the
 // primary keys of two.
 func sqlFindKey(hashes int) string {
 	marks := make([]string, hashes)
@@ -67,7 +66,7 @@ func sqlFindKey(hashes int) string {
 		WHERE k.hash IN (` + strings.Join(marks, ", ") + `)`
 }
 
-// SplitScopes reads the scopes of a key's holder as the tables have them.
+// SplitScopes reads the scopes of a key's holder in the form that the tables have.
 func SplitScopes(text string) []domain.Scope {
 	var scopes []domain.Scope
 	for part := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ',' }) {

@@ -1,5 +1,5 @@
-// Package deploymentstest puts deployments into the database as they are after a build, for
-// tests of what serves them.
+// Package deploymentstest puts deployments into the database, in the state after a build, for tests
+// of the code that serves them.
 package deploymentstest
 
 import (
@@ -47,7 +47,7 @@ func (d Deployed) Activate(tb testing.TB, db *store.Store) string {
 	return build
 }
 
-// Set adds the deployment without a build, or gives the one that is there another state.
+// Set adds the deployment without a build, or sets the state of the existing one.
 func (d Deployed) Set(tb testing.TB, db *store.Store, state domain.DeploymentState) {
 	tb.Helper()
 	inTx(tb, db, func(execute func(query string, args ...any)) {
@@ -65,7 +65,7 @@ func (d Deployed) Remove(tb testing.TB, db *store.Store) {
 	})
 }
 
-// put makes the row, if it is not there, and gives it the next version.
+// put makes the row if it is missing, and gives it the next version.
 func (d Deployed) put(execute func(query string, args ...any), now any) {
 	execute(`INSERT INTO gateway_deployments (name, account, project, branch, environment_type, state, message, active_build, active_number, last_number, version, created_at, created_by, updated_at)
 		VALUES ($1, $2, $3, $4, $5, 'BUILDING', '', '', 0, 0, 0, $6, 'test', $6) ON CONFLICT (name) DO UPDATE SET removed_at = NULL`,
