@@ -9,10 +9,10 @@ import (
 	"waybill.dev/shared/egress"
 )
 
-// CheckDeployment reads an archive, a zip, as a build of it would, and tells what its routes are,
-// or everything that is wrong with it. Build says of which deployment they are; its Account,
-// Project, Branch, EnvironmentType, Deployment and ID are used. Policy says where back ends may
-// be. Nothing is started.
+// CheckDeployment checks an uploaded zip archive as a build of it would be checked. It returns the
+// routes, or everything that is wrong with the archive. Build names the deployment; only its
+// Account, Project, Branch, EnvironmentType, Deployment and ID are used. Policy says where back
+// ends may be. Nothing is started.
 func CheckDeployment(ctx context.Context, packed []byte, build domain.Build, variables Variables, policy *egress.Policy) ([]RouteInfo, []RouteFault) {
 	values := make(map[string]domain.Secret, len(variables))
 	for name, value := range variables {

@@ -9,7 +9,7 @@ import (
 	"waybill.dev/shared/store/deployments"
 )
 
-// compiler returns what makes the site of a build that has passed.
+// compiler returns the function that makes the site of a build that has passed.
 func compiler(rules tenant.Rules) func(context.Context, *deployments.Source, bool) (*site.Site, error) {
 	rules.Built = true
 	return func(ctx context.Context, source *deployments.Source, awaited bool) (*site.Site, error) {

@@ -10,7 +10,7 @@ import (
 	"waybill.dev/services/gateway/internal/hosts"
 )
 
-// newAuthority returns the authority that gives certificates; nil: there is none.
+// newAuthority returns the authority that gives certificates, or nil if there is none.
 func newAuthority(o *Options, s *Service) (*acme.Authority, error) {
 	if o.ACME.Directory == "" {
 		return nil, nil
@@ -37,8 +37,8 @@ func (s *Service) domainsChanged() {
 	}
 }
 
-// TLS returns what a TLS server in front of Handler listens with: the name that a client gives
-// decides which certificate it gets, and for whose hosts the connection is.
+// TLS returns the configuration of a TLS server in front of Handler. The name that a client gives
+// decides which certificate it gets, and which hosts the connection may ask for.
 func (s *Service) TLS() *tls.Config {
 	options := certificates.Options{
 		Hosts: hosts.New(s.options.Domain, s.rollout, http.NotFoundHandler()), Uploads: s.domains, Own: s.options.Certificate,
@@ -50,8 +50,8 @@ func (s *Service) TLS() *tls.Config {
 	return certificates.New(options).Config()
 }
 
-// answering answers an authority that looks at a custom domain, and gives every other request to
-// next.
+// answering returns a handler that answers an authority's requests for the proof of a custom
+// domain, and passes every other request to next.
 func (s *Service) answering(next *hosts.Hosts) http.Handler {
 	if s.acme == nil {
 		return next

@@ -43,35 +43,34 @@ import (
 // DefaultDomain is the domain below which deployments have their names.
 const DefaultDomain = "gateway.localhost"
 
-// Options of a gateway; those that name a default may be left out, and Memory.
+// Options of a gateway. Options with a default may be left out, and so may Memory.
 type Options struct {
 	Store *store.Store
 	Bus   *bus.Bus
-	// Keyring is the one that the store seals with; by what is derived from it API keys are
-	// found.
+	// Keyring is the keyring that the store seals with. The gateway finds API keys by values derived from it.
 	Keyring *seal.Keyring
-	// Authenticator finds out whose key it is; nil: the gateway does so itself.
+	// Authenticator finds out to whom a key belongs; nil: the gateway does so itself.
 	Authenticator Authenticator
-	// Domain is that below which deployments have their names; empty: DefaultDomain.
+	// Domain is the domain below which deployments have their names; empty: DefaultDomain.
 	Domain string
 	// Egress says where back ends of deployments may be.
 	Egress *egress.Policy
-	// Policies are those that route files of deployments may define; nil: the gateway's own.
+	// Policies are the policies that route files of deployments may define; nil: the gateway's own.
 	Policies *Policies
-	// Own returns what no back end may be, whatever Egress says, as host:port: what Waybill
-	// listens on, its bus and its database. Without a host, or with an address of this machine,
-	// it is each of this machine's addresses.
+	// Own returns the addresses, as host:port, that no back end may have, whatever Egress says: the addresses
+	// that Waybill listens on, its bus and its database. An entry without a host, or with an address of this
+	// machine, stands for each of this machine's addresses.
 	Own func() []string
-	// TableMemory is what the routes of all deployments may take in memory, in bytes, and those of one account a
-	// tenth of; 0: 512 MiB.
+	// TableMemory is how much memory the routes of all deployments may take, in bytes; the routes of one account
+	// may take a tenth of it; 0: 512 MiB.
 	TableMemory int64
 	// Tables is how many deployments have their routes in memory; 0: 1000.
 	Tables int
 	// InFlight is how many requests of one deployment are served at a time; 0: 512.
 	InFlight int
-	// Traffic keeps counts and logs of the requests to deployments; nil: nobody does.
+	// Traffic keeps counts and logs of the requests to deployments; nil: there are none.
 	Traffic *Traffic
-	// Meters hold consumers to their plans; nil: nobody does.
+	// Meters hold consumers to their plans; nil: plans have no effect.
 	Meters Meters
 	// TrustedProxies are the networks of proxies whose X-Forwarded-For and -Proto count.
 	TrustedProxies []netip.Prefix
@@ -80,7 +79,7 @@ type Options struct {
 	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	// ACME says which authority gives certificates for custom domains.
 	ACME ACME
-	// Memory is what bodies in memory may take together; nil: there is no bound.
+	// Memory bounds the memory that all bodies take together; nil: there is no bound.
 	Memory *body.Memory
 	// Process is the name of this gateway. Lists of tunnel connections show it. Empty means "gateway".
 	Process    string
@@ -92,14 +91,14 @@ type Options struct {
 type ACME struct {
 	Directory string // the URL of its directory; empty: there is no authority
 	Email     string // empty: none
-	// Trusted are the certificates by which its address is trusted; nil: those of the system.
+	// Trusted are the certificates by which the directory's address is trusted; nil: those of the system.
 	Trusted *x509.CertPool
 	// Challenges and RenewEvery may be left out.
 	Challenges []string
 	RenewEvery time.Duration
 }
 
-// Service serves what is deployed.
+// Service serves deployments.
 type Service struct {
 	options Options
 	rollout *rollout.Rollout
@@ -110,7 +109,7 @@ type Service struct {
 	run     []func(context.Context) error
 }
 
-// New returns the service. It knows of no deployment before Run.
+// New returns the service. The service knows no deployment before Run.
 func New(o Options) (*Service, error) {
 	if o.Domain == "" {
 		o.Domain = DefaultDomain
@@ -159,7 +158,8 @@ func New(o Options) (*Service, error) {
 	return s, nil
 }
 
-// Run learns what is deployed and follows it until ctx ends, and makes builds. Stop serving before.
+// Run learns which deployments there are, follows their changes, and makes builds, until ctx ends. The caller
+// stops serving first.
 func (s *Service) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -175,8 +175,8 @@ func (s *Service) Run(ctx context.Context) error {
 	return all
 }
 
-// Handler returns what answers: the Host of a request decides before anything else of it is
-// looked at. What is for no deployment is other's; nil: the health of the process, otherwise 404.
+// Handler returns the handler of all requests. It looks at the Host of a request first. Requests for no
+// deployment go to other; if other is nil, the health of the process is answered, and everything else with 404.
 func (s *Service) Handler(other http.Handler) http.Handler {
 	if other == nil {
 		other = &own{s}
@@ -184,17 +184,17 @@ func (s *Service) Handler(other http.Handler) http.Handler {
 	return s.answering(hosts.New(s.options.Domain, s.rollout, agents(s.tunnels, other)))
 }
 
-// ConnContext is for the servers in front of Handler. With it, what was found of the certificate
-// of a client is remembered for the time of its connection.
+// ConnContext is for the servers in front of Handler. With it, the verdict on a client certificate is remembered
+// as long as its connection lasts.
 func (s *Service) ConnContext(ctx context.Context, c net.Conn) context.Context {
 	return clientcert.ConnContext(ctx, c)
 }
 
-// own answers for the process itself.
+// own answers requests to the process itself.
 type own struct{ service *Service }
 
-// pingTime bounds the question whether the store is there: who asks for health wants to
-// know about the process, and is in a hurry.
+// pingTime bounds the question whether the store answers: a caller of the health check asks about the process
+// and needs a quick answer.
 const pingTime = 500 * time.Millisecond
 
 type healthView struct {
@@ -203,8 +203,8 @@ type healthView struct {
 	Bus    string `json:"bus"`
 }
 
-// ServeHTTP answers /healthz and /readyz. A gateway is ready once it knows what is deployed,
-// and stays so while store or bus are away: what it has loaded needs neither of them.
+// ServeHTTP answers /healthz and /readyz. A gateway is ready once it knows which deployments there are. It stays
+// ready while the store or the bus is away, because the routes that it has loaded need neither.
 func (o *own) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	id := requestid.Of(r.Header)
 	header := w.Header()

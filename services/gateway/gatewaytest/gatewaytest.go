@@ -1,5 +1,5 @@
-// Package gatewaytest runs a gateway without the rest of Waybill. It is for what holds
-// gateways to the word of others, and for measurements.
+// Package gatewaytest runs a gateway without the rest of Waybill. It is for conformance suites and
+// for measurements.
 package gatewaytest
 
 import (
@@ -14,8 +14,8 @@ import (
 	"waybill.dev/shared/egress"
 )
 
-// Start loads the routes of a folder and watches it until ctx ends. The routes may name the
-// module "conformance"; nobody has a key, and $env has no value.
+// Start loads the routes of a folder and watches it until ctx ends. The routes may name the module
+// "conformance"; there are no keys, and $env has no value.
 func Start(ctx context.Context, dir string, logger *slog.Logger) (http.Handler, error) {
 	g, err := local.New(local.Options{
 		Dir:           dir,

@@ -9,14 +9,14 @@ import (
 	"waybill.dev/services/gateway/internal/site"
 )
 
-// step is what the tool with progress waits after each report: a client sees them come one
-// after the other.
+// step is the wait of the tool with progress after each report, so that a client sees the reports
+// come one after the other.
 const step = 50 * time.Millisecond
 
 type object = map[string]any
 
-// modules have what the fixtures of the conformance suite can't say in a route file: answers
-// that depend on the arguments, and progress.
+// modules are the handlers that the fixtures of the conformance suite can't express in a route
+// file: answers that depend on the arguments, and progress.
 func modules() map[string]map[string]route.Handler {
 	return map[string]map[string]route.Handler{"conformance": {
 		"templateData":        site.Function(templateData),

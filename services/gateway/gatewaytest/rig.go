@@ -25,7 +25,8 @@ import (
 // Files are the contents of a folder by name.
 type Files map[string]string
 
-// Write writes the files into a folder, each at once, as an editor or a deployment should.
+// Write writes the files into a folder, each of them atomically, as an editor or a deployment
+// should.
 func (f Files) Write(t testing.TB, dir string) {
 	t.Helper()
 	for _, name := range slices.Sorted(maps.Keys(f)) {
@@ -43,7 +44,7 @@ func (f Files) Write(t testing.TB, dir string) {
 	}
 }
 
-// Keys are the API keys that a gateway knows, and whose they are.
+// Keys are the API keys that a gateway knows, with their principals.
 type Keys map[string]apikey.Principal
 
 // Authenticate implements gateway.Authenticator.
@@ -63,7 +64,7 @@ func (f Func) Handle(ctx context.Context, r *route.Request) (*route.Response, er
 	return f(ctx, r)
 }
 
-// Logs gathers what is logged.
+// Logs collects log lines.
 type Logs struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -83,7 +84,7 @@ func (l *Logs) String() string {
 	return l.text.String()
 }
 
-// Options returns those of a gateway over a folder that knows no key, goes by the rules of
+// Options returns the options of a gateway over a folder. It knows no key, applies the rules of
 // production, and logs as JSON.
 func Options(dir string, logs io.Writer) local.Options {
 	return local.Options{
@@ -116,7 +117,7 @@ func Serve(t testing.TB, options local.Options) (routes *local.Routes, url strin
 	return routes, server.URL
 }
 
-// Within waits until check is content, and fails the test when it is not in time.
+// Within waits until check returns true, and fails the test when that takes longer than limit.
 func Within(t testing.TB, limit time.Duration, what string, check func() bool) {
 	t.Helper()
 	deadline := time.After(limit)

@@ -1,6 +1,6 @@
-// Package acme gets certificates for custom domains from a certificate authority, and renews them.
-// All gateways on one database work together: what they know is in it, and each order is one
-// process's.
+// Package acme gets certificates for custom domains from a certificate authority, and renews them. All
+// gateways on one database work together: their knowledge is in the database, and each order is placed
+// by one process.
 package acme
 
 import (
@@ -26,7 +26,7 @@ import (
 	"waybill.dev/shared/store/domains"
 )
 
-// Store keeps what gateways know together.
+// Store keeps the state that gateways share.
 type Store interface {
 	PutACME(ctx context.Context, key string, value []byte) error
 	ACME(ctx context.Context, key string) ([]byte, time.Time, error)
@@ -47,17 +47,17 @@ type Options struct {
 	Email     string
 	// Trusted are the certificates by which the authority's address is trusted; nil: the system's.
 	Trusted *x509.CertPool
-	// Wanted tells from memory whether a hostname is to have a certificate of the authority.
+	// Wanted reports from memory whether the authority should give a certificate for a hostname.
 	Wanted func(hostname string) bool
-	// Challenges are how it is proved whose a hostname is; nil: HTTP-01 and TLS-ALPN-01.
+	// Challenges are the ways to prove ownership of a hostname; nil: HTTP-01 and TLS-ALPN-01.
 	Challenges []string
-	// RenewEvery is how often it is looked which certificates end; 0: 10 minutes.
+	// RenewEvery is the time between two checks for certificates that end soon; 0: 10 minutes.
 	RenewEvery time.Duration
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 }
 
-// maxCached bounds the certificates in memory. Others are read when they are asked for.
+// maxCached bounds the certificates in memory. The others are read when a handshake needs them.
 const maxCached = 10_000
 
 // Authority is a certificate authority.
@@ -72,7 +72,7 @@ type Authority struct {
 	lacking lacking
 
 	mu     sync.Mutex
-	failed map[string]time.Time // until when nobody tries, in this process
+	failed map[string]time.Time // this process orders no certificate of the hostname until then
 	known  map[string]struct{}  // hostnames whose certificates may be in memory
 	ended  context.Context      //nolint:containedctx // it ends the orders that outlive their handshakes
 	end    context.CancelFunc
@@ -113,7 +113,7 @@ var (
 )
 
 const (
-	// obtainTime bounds an order. It goes on for others when the client that came first is gone.
+	// obtainTime bounds an order. The order continues for other clients after the first client has gone.
 	obtainTime = 90 * time.Second
 	// failedTime is how long a failure is remembered in memory, so that handshakes cost the
 	// database nothing.
@@ -121,7 +121,7 @@ const (
 )
 
 // Certificate returns the certificate of a hostname: from memory, otherwise from the database, otherwise
-// from the authority, once for all who wait for it.
+// from the authority. All callers that wait for the same hostname share one order.
 func (a *Authority) Certificate(ctx context.Context, hostname string) (*tls.Certificate, error) {
 	if c := a.cached(hostname, time.Now()); c != nil {
 		return c, nil
@@ -142,7 +142,7 @@ func (a *Authority) Certificate(ctx context.Context, hostname string) (*tls.Cert
 	}
 }
 
-// cached returns the certificate in memory that ends last, if it has not ended.
+// cached returns that certificate in memory which ends last, unless it has ended.
 func (a *Authority) cached(hostname string, now time.Time) *tls.Certificate {
 	var best *certmagic.Certificate
 	for _, c := range a.cache.AllMatchingCertificates(hostname) {
@@ -162,7 +162,7 @@ func (a *Authority) failedLately(hostname string, now time.Time) bool {
 	return now.Before(a.failed[hostname])
 }
 
-// obtain reads a certificate from the database, and orders one when there is none that holds.
+// obtain reads a certificate from the database, and orders one when the database has no valid one.
 func (a *Authority) obtain(hostname string) (*tls.Certificate, error) {
 	ctx, cancel := context.WithTimeout(a.ended, obtainTime)
 	defer cancel()
@@ -200,7 +200,7 @@ func (a *Authority) fetch(ctx context.Context, hostname string) (*tls.Certificat
 	return &c.Certificate, nil
 }
 
-// Proof returns the certificate by which TLS-ALPN-01 proves whose a hostname is.
+// Proof returns the certificate that proves the ownership of a hostname by TLS-ALPN-01.
 func (a *Authority) Proof(ctx context.Context, hostname string) (*tls.Certificate, error) {
 	challenge, err := a.proofs.of(ctx, acme.ChallengeTypeTLSALPN01, hostname)
 	if err != nil {

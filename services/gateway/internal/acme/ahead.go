@@ -12,22 +12,24 @@ import (
 )
 
 const (
-	// aheadEvery is how often it is looked which certificates are missing, besides each change.
+	// aheadEvery is the time between two searches for missing certificates. Each change starts a
+	// search, too.
 	aheadEvery = time.Minute
-	// aheadAtOnce is how many are fetched at a time.
+	// aheadAtOnce is how many certificates are fetched at a time.
 	aheadAtOnce = 4
-	// aheadLock is had by the process that fetches ahead.
+	// aheadLock is the lock of the process that fetches certificates ahead.
 	aheadLock = "ahead"
-	// Certificates that have ended stay for keepEnded.
+	// Certificates that have ended are kept for keepEnded.
 	cleanEvery = 24 * time.Hour
 	keepEnded  = 14 * 24 * time.Hour
 )
 
-// Changed has missing certificates looked for. It does not wait.
+// Changed starts a search for missing certificates. It does not wait.
 func (a *Authority) Changed() { a.changes.Give() }
 
-// Run fetches certificates before they are asked for, and renews them, until ctx ends. One process
-// fetches ahead; each renews what it has in memory, and all see to it that it is done once.
+// Run fetches certificates before clients ask for them, and renews them, until ctx ends. One
+// process fetches ahead. Each process renews the certificates in its memory, and locks see to it
+// that each is renewed once.
 func (a *Authority) Run(ctx context.Context) error {
 	defer a.stop()
 	ticker := time.NewTicker(min(aheadEvery, domains.LockRenewal))
@@ -58,17 +60,17 @@ func (a *Authority) Run(ctx context.Context) error {
 	}
 }
 
-// stop ends what is under way.
+// stop ends the orders that are under way.
 func (a *Authority) stop() {
 	a.end()
 	a.cache.Stop()
 	ctx, cancel := context.WithTimeout(context.Background(), unlockTime)
 	defer cancel()
-	_ = a.options.Store.UnlockACME(ctx, aheadLock, a.storage.owner) // it ends by itself, too
+	_ = a.options.Store.UnlockACME(ctx, aheadLock, a.storage.owner) // an unreleased lock expires by itself
 }
 
-// ahead fetches the certificates that are missing, and has those in memory that end soon: from
-// there they are renewed.
+// ahead fetches the missing certificates, and loads those that end soon into memory, where they are
+// renewed.
 func (a *Authority) ahead(ctx context.Context) {
 	wanted, err := a.lacking.look(ctx, a.options.Store)
 	if err != nil {
@@ -82,7 +84,7 @@ func (a *Authority) ahead(ctx context.Context) {
 			for name := range names {
 				if _, err, _ := a.flights.Do(name, func() (any, error) { return a.obtain(name) }); err == nil {
 					a.lacking.found(name)
-				} // what fails is noted, and tried again
+				} // a failure is noted, and the order is tried again
 			}
 		})
 	}
@@ -101,7 +103,7 @@ func (a *Authority) ahead(ctx context.Context) {
 	}
 }
 
-// forget lets go of certificates in memory that nobody wants any more.
+// forget removes certificates that are no longer wanted from memory.
 func (a *Authority) forget() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

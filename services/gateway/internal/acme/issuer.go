@@ -25,21 +25,21 @@ import (
 	"waybill.dev/shared/store/domains"
 )
 
-// After a failure nobody orders for firstWait, after each further one for twice as long, up to
-// lastWait. An authority that has had enough is left alone for limitedWait at least.
+// After a failure no order is placed for firstWait, after each further failure for twice as long,
+// up to lastWait. An authority that limits the rate gets no order for limitedWait at least.
 const (
 	firstWait   = time.Minute
 	lastWait    = 24 * time.Hour
 	limitedWait = time.Hour
 )
 
-// No process orders faster than this, whatever comes in.
+// No process orders faster than this.
 const (
 	ordersEach  = time.Second
 	ordersBurst = 10
 )
 
-// issuer orders certificates. Proofs are in the database: it listens nowhere.
+// issuer orders certificates. Proofs are kept in the database: the issuer listens on no port.
 type issuer struct {
 	options Options
 	client  *acmez.Client
@@ -74,7 +74,7 @@ func (i *issuer) IssuerKey() string {
 	return u.Host + strings.ReplaceAll(u.Path, "/", "-")
 }
 
-// errNotYet tells that an order failed a short while ago.
+// errNotYet reports that an order failed a short while ago.
 var errNotYet = errors.New("the last order has failed, and the time for another one has not come")
 
 // Issue implements certmagic.Issuer. The caller has the lock of the hostname.
@@ -122,8 +122,8 @@ func (i *issuer) order(ctx context.Context, request *x509.CertificateRequest) (*
 	return &certmagic.IssuedCertificate{Certificate: chains[0].ChainPEM, Metadata: chains[0]}, nil
 }
 
-// noteTime bounds the noting of what became of an order, which happens also when nobody waits for
-// it any more.
+// noteTime bounds the writing of an order's result, which happens even when no client waits for the
+// order any more.
 const noteTime = 5 * time.Second
 
 func (i *issuer) issued(ctx context.Context, hostname string, issued *certmagic.IssuedCertificate) error {
@@ -164,13 +164,13 @@ func (i *issuer) GetRenewalInfo(ctx context.Context, c certmagic.Certificate) (a
 	return i.client.GetRenewalInfo(ctx, c.Leaf)
 }
 
-// account is that of the installation at the authority.
+// account is the account of the installation at the authority.
 type account struct {
 	Account acme.Account `json:"account"`
 	Key     []byte       `json:"key"` // PKCS #8
 }
 
-// account returns the account of the installation, which the first process makes.
+// account returns the account of the installation at the authority. The first process makes it.
 func (i *issuer) account(ctx context.Context) (acme.Account, error) {
 	key := "accounts/" + i.IssuerKey()
 	known, err := i.known(ctx, key)
@@ -180,7 +180,7 @@ func (i *issuer) account(ctx context.Context) (acme.Account, error) {
 	if err := i.storage.Lock(ctx, key); err != nil {
 		return known, fmt.Errorf("lock account at authority: %w", err)
 	}
-	defer func() { _ = i.storage.Unlock(ctx, key) }() // it ends by itself, too
+	defer func() { _ = i.storage.Unlock(ctx, key) }() // an unreleased lock expires by itself
 	if known, err := i.known(ctx, key); !errors.Is(err, domain.ErrNotFound) {
 		return known, err
 	}

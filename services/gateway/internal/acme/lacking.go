@@ -10,8 +10,8 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// lacking knows the custom domains without a certificate. All domains are read once, and then only those that have changed,
-// as there may be hundreds of thousands.
+// lacking knows the custom domains without a certificate. As there may be hundreds of thousands of domains, all are read
+// once, and after that only those that have changed.
 type lacking struct {
 	mu      sync.Mutex
 	version int64

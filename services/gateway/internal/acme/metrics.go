@@ -18,7 +18,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		Name: "waybill_gateway_certificate_orders_total", Help: "Certificates that were ordered at the authority, by result.",
 	}, []string{"result"})}
 	for _, result := range []string{orderIssued, orderFailed} {
-		m.orders.WithLabelValues(result) // from 0 on, so that Prometheus sees the first one
+		m.orders.WithLabelValues(result) // initialized to 0, so that Prometheus sees the first increment
 	}
 	r.MustRegister(m.orders)
 	return m

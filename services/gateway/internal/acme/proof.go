@@ -16,8 +16,8 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// proofs keeps in the database what an authority is to find at a hostname, so that any gateway can
-// answer it.
+// proofs keeps the proofs that an authority will look for at a hostname in the database, so that
+// any gateway can answer.
 type proofs struct {
 	store   Store
 	flights singleflight.Group
@@ -41,11 +41,11 @@ func (p *proofs) CleanUp(ctx context.Context, challenge acme.Challenge) error {
 
 func proofKey(kind, hostname string) string { return "proofs/" + kind + "/" + hostname }
 
-// errNoOrder tells that no authority is to look at a hostname now.
+// errNoOrder reports that there is no open order for a hostname.
 var errNoOrder = errors.New("there is no open order")
 
-// of returns the proof of an open order. Anybody may ask for one without a key. So all who ask for
-// the same hostname at a time share one reading of the database.
+// of returns the proof of an open order. Anybody may ask for a proof without a key, so concurrent
+// requests for the same hostname share one read of the database.
 func (p *proofs) of(ctx context.Context, kind, hostname string) (challenge acme.Challenge, err error) {
 	key := proofKey(kind, hostname)
 	read, err, _ := p.flights.Do(key, func() (any, error) {
@@ -76,7 +76,7 @@ const (
 func Asks(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, proofPath) }
 
 // Answer answers an authority that looks for the proof of HTTP-01 at a hostname. It returns false
-// when the request is for no open order; then it is a request like any other.
+// when there is no open order for the request, which is then handled like any other request.
 func (a *Authority) Answer(w http.ResponseWriter, r *http.Request, hostname string) bool {
 	token, ok := strings.CutPrefix(r.URL.Path, proofPath)
 	if !ok || r.Method != http.MethodGet && r.Method != http.MethodHead {

@@ -16,22 +16,22 @@ import (
 	"waybill.dev/shared/store/domains"
 )
 
-// lockPoll is how often it is tried to get a lock that another process has.
+// lockPoll is the time between two attempts to get a lock that another process has.
 const lockPoll = 500 * time.Millisecond
 
-// storage keeps certificates and what belongs to them in the database. All gateways on the
-// database have one storage.
+// storage keeps certificates and their metadata in the database. All gateways on the database share one
+// storage.
 type storage struct {
 	store Store
-	owner string // of locks: this process
+	owner string // this process, as the owner of locks
 
 	mu   sync.Mutex
-	held map[string]func() // ends the renewal of a lock
-	lost map[string]bool   // locks that could not be renewed; nothing is stored by them
+	held map[string]func() // by lock: ends its renewal
+	lost map[string]bool   // locks that could not be renewed; nothing is stored under them
 	own  map[string]chan struct{}
 }
 
-// errLost is returned for what must not be done, as another process may have the lock for it.
+// errLost is returned for actions whose lock another process may have by now.
 var errLost = errors.New("the lock of the certificate was lost")
 
 func newStorage(store Store, owner string) *storage {
@@ -40,7 +40,7 @@ func newStorage(store Store, owner string) *storage {
 
 var _ certmagic.Storage = (*storage)(nil)
 
-// missing has errors of the kind that callers look for.
+// missing turns an error of the store into the kind that certmagic looks for.
 func missing(err error) error {
 	if errors.Is(err, domain.ErrNotFound) {
 		return fmt.Errorf("%w: %w", fs.ErrNotExist, err)
@@ -58,7 +58,7 @@ func (s *storage) Store(ctx context.Context, key string, value []byte) error {
 // lockPrefix begins the names that certmagic gives to its locks of certificates.
 const lockPrefix = "issue_cert_"
 
-// isLost reports whether the lock of what is kept under a key was lost.
+// isLost reports whether the lock that protects a key was lost.
 func (s *storage) isLost(key string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,7 +83,7 @@ func (s *storage) Exists(ctx context.Context, key string) bool {
 	return err == nil && len(keys) > 0
 }
 
-// List returns the keys below a key; without recursive, those right below it.
+// List returns the keys below a key; without recursive, only those directly below it.
 func (s *storage) List(ctx context.Context, path string, recursive bool) ([]string, error) {
 	keys, err := s.store.ACMEKeys(ctx, path)
 	if err != nil {
@@ -121,8 +121,8 @@ func (s *storage) Stat(ctx context.Context, key string) (certmagic.KeyInfo, erro
 	return certmagic.KeyInfo{}, missing(err)
 }
 
-// Lock waits for the lock of a name. It is renewed until Unlock, so that it ends soon after this
-// process does.
+// Lock waits for the lock of a name. The lock is renewed until Unlock, so that it expires soon after this
+// process ends.
 func (s *storage) Lock(ctx context.Context, name string) error {
 	if err := s.enter(ctx, name); err != nil {
 		return err
@@ -146,8 +146,8 @@ func (s *storage) Lock(ctx context.Context, name string) error {
 	}
 }
 
-// enter waits until nobody else in this process has the lock, for which the database takes the
-// process as one.
+// enter waits until no other goroutine of this process has the lock: the database sees the whole process
+// as one owner.
 func (s *storage) enter(ctx context.Context, name string) error {
 	for {
 		s.mu.Lock()
@@ -197,7 +197,7 @@ func (s *storage) keep(ctx context.Context, name string) {
 				return
 			case err == nil:
 				renewed = began
-			} // when it fails, the next time comes before the end
+			} // after a failed renewal, the next one comes before the lock expires
 		}
 	}()
 	s.mu.Lock()
@@ -210,7 +210,7 @@ func (s *storage) keep(ctx context.Context, name string) {
 
 const unlockTime = 5 * time.Second
 
-// Unlock gives a lock back, also when the work with it was broken off.
+// Unlock gives a lock back, also when the work under it was cancelled.
 func (s *storage) Unlock(ctx context.Context, name string) error {
 	s.mu.Lock()
 	end := s.held[name]
@@ -227,7 +227,7 @@ func (s *storage) Unlock(ctx context.Context, name string) error {
 	s.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unlockTime)
 	defer cancel()
-	err := s.store.UnlockACME(ctx, name, s.owner) // if it is another's by now, it stays so
+	err := s.store.UnlockACME(ctx, name, s.owner) // if the lock belongs to another process by now, it stays with that process
 	if lost {
 		err = errors.Join(errLost, err)
 	}

@@ -18,14 +18,14 @@ import (
 	"waybill.dev/shared/store/deployments"
 )
 
-// The steps of a build. The last one, activate, is the store's.
+// The steps of a build. The store does the last one, activate.
 const (
 	stepUnpack    = "unpack"
 	stepVariables = "variables"
 	stepCheck     = "check"
 )
 
-// errTime is the cause of a build's end when it takes too long.
+// errTime is the cause when a build is ended because it takes too long.
 var errTime = fmt.Errorf("it took longer than %g s", limit.Seconds())
 
 // work is a build under way.
@@ -37,8 +37,8 @@ type work struct {
 	variables []domain.Variable
 }
 
-// build makes a build, up to its end. The error is what keeps this gateway from making it, and
-// says nothing about it; deployments.ErrClaimLost, too.
+// build makes a build, from the first step to the last. An error, such as deployments.ErrClaimLost,
+// keeps this gateway from making the build and says nothing about the build itself.
 func (b *Builder) build(ctx context.Context, claim *deployments.Claim) (deployments.Result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -62,7 +62,7 @@ func (b *Builder) build(ctx context.Context, claim *deployments.Claim) (deployme
 	return result, err
 }
 
-// renew keeps the claim as long as the build is made.
+// renew renews the claim until the build ends.
 func (w *work) renew(ctx context.Context, cancel context.CancelCauseFunc) {
 	tick := time.NewTicker(renewEvery)
 	defer tick.Stop()
@@ -82,8 +82,8 @@ func (w *work) report(ctx context.Context) error {
 	return w.options.Store.ReportBuild(ctx, w.claim, w.record.progress())
 }
 
-// begin begins a step, and shows how far the build has come. What can't be shown now is shown
-// with the next step.
+// begin begins a step, and stores the progress of the build. Progress that can't be stored now is
+// stored with the next step.
 func (w *work) begin(ctx context.Context, step string) error {
 	w.record.begin(step)
 	if err := w.report(ctx); errors.Is(err, deployments.ErrClaimLost) {
@@ -96,7 +96,7 @@ func (w *work) result(routes int) deployments.Result {
 	return deployments.Result{Progress: w.record.progress(), Faults: w.record.told(), Routes: routes, Variables: w.variables}
 }
 
-// steps makes the steps, up to the first that has faults.
+// steps runs the steps, up to the first one that has faults.
 func (w *work) steps(ctx context.Context) (deployments.Result, error) {
 	if err := w.begin(ctx, stepUnpack); err != nil {
 		return deployments.Result{}, err
@@ -143,7 +143,7 @@ func (w *work) steps(ctx context.Context) (deployments.Result, error) {
 	return w.result(len(routes)), nil
 }
 
-// take takes the variables of now.
+// take takes the present variables of the branch.
 func (w *work) take(ctx context.Context) error {
 	b := &w.claim.Build
 	variables, err := w.options.Store.VariablesOf(ctx, b.Account, b.Project, b.Branch, b.EnvironmentType)
@@ -166,7 +166,7 @@ func (w *work) take(ctx context.Context) error {
 	return nil
 }
 
-// changes names the variables that are not what they were in the active build.
+// changes returns the names of the variables that differ from those of the active build.
 func changes(before map[string]domain.Secret, now []domain.Variable) []string {
 	var added, changed, removed []string
 	left := make(map[string]bool, len(now))
@@ -196,8 +196,8 @@ func changes(before map[string]domain.Secret, now []domain.Variable) []string {
 	return lines
 }
 
-// compile makes the site, which nobody serves: it is how the files are checked. It ends with ctx,
-// but for the schema in hand, which takes some seconds at most.
+// compile makes the site in order to check the files; it is not served. When ctx ends, compile
+// stops after the schema that it is compiling, which takes a few seconds at most.
 func (w *work) compile(ctx context.Context, files fs.FS) (made *site.Site, faults site.Faults, err error) {
 	values := make(map[string]domain.Secret, len(w.variables))
 	for _, v := range w.variables {
@@ -220,7 +220,7 @@ func (w *work) compile(ctx context.Context, files fs.FS) (made *site.Site, fault
 	return made, faults, ctx.Err()
 }
 
-// unpacked says what was in an archive.
+// unpacked describes the contents of an archive.
 func unpacked(files fs.FS, packed int) string {
 	count, size := 0, int64(0)
 	_ = fs.WalkDir(files, ".", func(_ string, entry fs.DirEntry, err error) error {

@@ -24,10 +24,10 @@ const (
 	renewEvery = 5 * time.Second
 	// limit is how long a build may take.
 	limit = 20 * time.Second
-	// retryEvery and retries are for what became of a build while the database is away.
+	// retryEvery and retries are for writing the result of a build while the database is away.
 	retryEvery = time.Second
 	retries    = 10
-	// releaseTime bounds the giving back of a build at the end of the process.
+	// releaseTime bounds giving a build back when the process ends.
 	releaseTime = 3 * time.Second
 )
 
@@ -38,11 +38,11 @@ type Store interface {
 	EndBuild(ctx context.Context, claim *deployments.Claim, result deployments.Result) (active bool, err error)
 	ReleaseBuild(ctx context.Context, claim *deployments.Claim) error
 	FailAbandoned(ctx context.Context) (int, error)
-	// VariablesOf returns what a build of a branch takes, secrets included.
+	// VariablesOf returns the variables that a build of a branch takes, secrets included.
 	VariablesOf(ctx context.Context, account, project, branch string, t domain.EnvironmentType) ([]domain.Variable, error)
 }
 
-// Bus is where nudges come from and go to.
+// Bus sends and receives nudges.
 type Bus interface {
 	follow.Bus
 
@@ -52,7 +52,7 @@ type Bus interface {
 // Options of a builder; all but Services are required.
 type Options struct {
 	Store      Store
-	Services   Services // nil: none is looked for
+	Services   Services // nil: services behind tunnels are not looked up
 	Bus        Bus
 	Rules      tenant.Rules
 	Logger     *slog.Logger
@@ -63,7 +63,7 @@ type Options struct {
 type Builder struct {
 	options Options
 	metrics *metrics
-	limit   time.Duration // of a build
+	limit   time.Duration // time limit of a build
 	nudges  signal.Signal
 }
 
@@ -72,7 +72,7 @@ func New(o Options) *Builder {
 	return &Builder{options: o, metrics: newMetrics(o.Registerer), limit: limit, nudges: signal.New()}
 }
 
-// Run makes builds until ctx ends. One that is in hand then is given back.
+// Run makes builds until ctx ends. A build that is under way then is given back.
 func (b *Builder) Run(ctx context.Context) error {
 	return follow.Follower{
 		Bus: b.options.Bus, Nudges: b.nudges, Update: b.work, Logger: b.options.Logger, Fails: "builds can't be looked for; they wait",
@@ -101,7 +101,7 @@ func (b *Builder) work(ctx context.Context) error {
 
 func (b *Builder) nudge() { b.options.Bus.Announce(bus.SubjectGateway, nil) }
 
-// make makes one build, and says what became of it.
+// make makes one build, and logs its result.
 func (b *Builder) make(ctx context.Context, claim *deployments.Claim) {
 	began := time.Now()
 	result, err := b.build(ctx, claim)
@@ -122,8 +122,8 @@ func (b *Builder) make(ctx context.Context, claim *deployments.Claim) {
 		"result", outcome, "faults", len(result.Faults), "routes", result.Routes, "took", took)
 }
 
-// end writes what became of a build, again as long as the database is away and the claim may
-// still hold.
+// end writes the result of a build. While the database is away, it retries as long as the claim may
+// still be valid.
 func (b *Builder) end(ctx context.Context, claim *deployments.Claim, result deployments.Result) (outcome string) {
 	ctx = context.WithoutCancel(ctx)
 	for try := 1; ; try++ {
@@ -146,14 +146,14 @@ func (b *Builder) end(ctx context.Context, claim *deployments.Claim, result depl
 	}
 }
 
-// release gives a build back that could not be made because of what is not its fault.
+// release gives a build back that could not be made for a reason outside the build.
 func (b *Builder) release(ctx context.Context, claim *deployments.Claim, why error) {
 	ended := ctx.Err() != nil
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTime)
 	defer cancel()
 	if !ended {
-		// It counts among the claims, and its lease is what others wait for: what hinders this
-		// gateway may hinder all of them.
+		// The build counts as claimed, and other gateways wait for its lease: the cause that
+		// hinders this gateway may hinder all of them.
 		b.options.Logger.Error("a build could not be made; it will be tried again", "build", claim.Build.ID, "error", why)
 		return
 	}

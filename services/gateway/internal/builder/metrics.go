@@ -8,7 +8,7 @@ const (
 	resultError      = "error"      // the files or variables are faulty
 	resultSuperseded = "superseded" // a later build was active first
 	resultLost       = "lost"       // another gateway has it, or the deployment was deleted
-	resultAbandoned  = "abandoned"  // it was begun too often
+	resultAbandoned  = "abandoned"  // the build was begun too often
 )
 
 type metrics struct {

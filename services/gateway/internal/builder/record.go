@@ -14,31 +14,31 @@ import (
 )
 
 const (
-	// maxLog bounds the log of a build and, apart from it, the faults, in bytes of JSON.
+	// maxLog bounds the log of a build, in bytes of JSON. The faults have a bound of the same size.
 	maxLog = 256 << 10
-	// reserved is what the last lines need.
+	// reserved is the room that is kept for the last lines.
 	reserved = 4 << 10
-	// shortest is how long a secret has to be to be hidden in what others say: the letters of a
-	// shorter one are in every text.
+	// shortest is the minimum length of a secret that is hidden in texts of other code: a shorter
+	// one would match in every text.
 	shortest = 4
 )
 
-// record is what is told of a build: its steps, its log, its faults. No secret is ever in it,
-// even if what checks the files should name one.
+// record holds the steps, the log and the faults of a build. It never contains a secret, even when
+// the code that checks the files names one.
 type record struct {
 	mu      sync.Mutex
 	steps   []domain.BuildStep
 	log     []domain.BuildLine
 	logSize int
 	list    []domain.BuildFault
-	size    int // of list
-	missing int // faults that there was no room for
+	size    int // bytes of list
+	missing int // number of faults that did not fit
 	secrets []string
 }
 
 func now() time.Time { return time.Now().UTC().Truncate(time.Millisecond) }
 
-// hide takes the values of secrets, which from now on nothing names.
+// hide registers the values of secrets. From now on they are hidden in every line.
 func (r *record) hide(variables []domain.Variable) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -47,7 +47,7 @@ func (r *record) hide(variables []domain.Variable) {
 			r.secrets = append(r.secrets, v.Value.Reveal())
 		}
 	}
-	// The longest first: one may be a part of another.
+	// The longest first: a secret may be a part of another one.
 	slices.SortFunc(r.secrets, func(a, b string) int { return len(b) - len(a) })
 }
 
@@ -77,14 +77,14 @@ func (r *record) end(status domain.BuildStatus) {
 	}
 }
 
-// say adds a line to the log of the present step.
+// say adds a line to the log of the current step.
 func (r *record) say(message string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.add(domain.BuildLine{Level: "info", Message: r.clean(message)}, maxLog-reserved)
 }
 
-// add adds a line, if the log does not get longer than room.
+// add adds a line if the log stays within room.
 func (r *record) add(line domain.BuildLine, room int) {
 	line.Step, line.Timestamp = r.steps[len(r.steps)-1].Name, now()
 	if size := length(line); r.logSize+size <= room {
@@ -102,7 +102,7 @@ func length(value any) int {
 	return len(text) + 1
 }
 
-// faults ends the present step with what is wrong.
+// faults ends the current step with its faults.
 func (r *record) faults(faults routefile.Faults) {
 	r.end(domain.BuildError)
 	r.mu.Lock()

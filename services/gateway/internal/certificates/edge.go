@@ -1,6 +1,6 @@
-// Package certificates is where TLS connections come in. The name that a client gives in the handshake
-// decides which certificate it gets. What is in memory decides first, so that names that are
-// nobody's cost no more than their handshake.
+// Package certificates handles the handshakes of incoming TLS connections. The name that a client gives in the
+// handshake decides which certificate it gets. The gateway looks in memory first, so that a name that belongs to no
+// account costs only its handshake.
 package certificates
 
 import (
@@ -27,31 +27,30 @@ type Uploads interface {
 
 // Authority gives certificates for custom domains that have no uploaded one.
 type Authority interface {
-	// Certificate returns the certificate of a hostname. When there is none, it has one ordered.
+	// Certificate returns the certificate of a hostname. When there is none, it orders one.
 	Certificate(ctx context.Context, hostname string) (*tls.Certificate, error)
-	// Proof returns the certificate by which TLS-ALPN-01 proves whose the hostname is.
+	// Proof returns the certificate that proves the ownership of a hostname by TLS-ALPN-01.
 	Proof(ctx context.Context, hostname string) (*tls.Certificate, error)
 }
 
-// Clients says whose hosts ask clients for a certificate.
+// Clients says which accounts' hosts ask clients for a certificate.
 type Clients interface {
-	// Asked reports whether clients of the account's hosts are asked for one, and returns the CAs that
-	// may have issued it; nil: any.
+	// Asked reports whether clients of the account's hosts are asked for a certificate, and returns the CAs that may
+	// have issued it; nil: any.
 	Asked(account string) (names *x509.CertPool, asked bool)
 }
 
 // Options of an edge. Own, Authority and Clients may be left out.
 type Options struct {
-	// Hosts says whose a name is, from memory.
+	// Hosts finds out from memory to whom a name belongs.
 	Hosts   *hosts.Hosts
 	Uploads Uploads
-	// Authority is asked for what nobody has uploaded; nil: nobody is asked.
+	// Authority gives certificates to names without an uploaded one; nil: there are none.
 	Authority Authority
-	// Own returns the operator's certificate, for Waybill's own hosts and those of deployments.
-	// Custom domains get it when there is no other one.
+	// Own returns the operator's certificate, for Waybill's own hosts and those of deployments. Custom domains without
+	// a certificate of their own get it, too.
 	Own func(*tls.ClientHelloInfo) (*tls.Certificate, error)
-	// Clients says for the hosts of which accounts callers are asked for a client certificate. When nil, they are asked
-	// for none.
+	// Clients says which accounts' hosts ask callers for a client certificate. When nil, none of them does.
 	Clients Clients
 	Logger  *slog.Logger
 }
@@ -73,7 +72,7 @@ func New(o Options) *Edge {
 	return e
 }
 
-// Config returns what a server listens with.
+// Config returns the configuration of a server that listens for TLS connections.
 func (e *Edge) Config() *tls.Config {
 	config := e.base.Clone()
 	config.GetConfigForClient = e.configFor
@@ -88,10 +87,9 @@ func (e *Edge) configFor(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 	return e.configOf(e.options.Hosts.Of(hello.ServerName).Account), nil
 }
 
-// configOf returns the configuration of connections for the hosts of an account; empty: for hosts
-// that are no account's. A certificate that the client shows is not judged here, but at each
-// request. Sessions are not resumed where one is asked for: they would bring it along without a
-// handshake, also to other hosts.
+// configOf returns the configuration of connections for the hosts of an account; empty: for hosts that belong to no
+// account. A client certificate is not judged here, but at each request. Where one is asked for, sessions are not
+// resumed: a resumed session would carry the certificate without a handshake, also to other hosts.
 func (e *Edge) configOf(account string) *tls.Config {
 	if e.options.Clients == nil {
 		return e.base
@@ -105,10 +103,10 @@ func (e *Edge) configOf(account string) *tls.Config {
 	return config
 }
 
-// errNoCertificate ends a handshake.
+// errNoCertificate ends a handshake for a name without a certificate.
 var errNoCertificate = errors.New("there is no certificate for this name")
 
-// certificate returns what the client gets.
+// certificate returns the certificate that the client gets.
 func (e *Edge) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	d := e.options.Hosts.Of(hello.ServerName).Domain
 	if d == nil {
@@ -146,11 +144,11 @@ func (e *Edge) own(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return e.options.Own(hello)
 }
 
-// uploadTime bounds the reading of an uploaded certificate. It goes on for others when the client
-// that came first is gone.
+// uploadTime bounds the reading of an uploaded certificate. The reading continues for other clients after the first
+// client has gone.
 const uploadTime = 5 * time.Second
 
-// upload reads an uploaded certificate, once for all who wait for it.
+// upload reads an uploaded certificate, once for all callers that wait for it.
 func (e *Edge) upload(ctx context.Context, d *hosts.Domain) (*tls.Certificate, error) {
 	if e.failures.fresh(d.ID, time.Now()) {
 		return nil, errNoCertificate
@@ -169,7 +167,7 @@ func (e *Edge) upload(ctx context.Context, d *hosts.Domain) (*tls.Certificate, e
 		c, err := tls.X509KeyPair([]byte(uploaded.Chain), []byte(uploaded.PrivateKey.Reveal()))
 		if err != nil {
 			e.failures.note(d.ID, time.Now())
-			return nil, errors.New("read uploaded certificate: it and its key don't fit") // what the error says may show the key
+			return nil, errors.New("read uploaded certificate: it and its key don't fit") // the text of the error may contain the key
 		}
 		d.Certificate.Store(&c)
 		return &c, nil
@@ -181,7 +179,7 @@ func (e *Edge) upload(ctx context.Context, d *hosts.Domain) (*tls.Certificate, e
 	return c, nil
 }
 
-// proofOf answers an authority that asks whose a hostname is.
+// proofOf answers an authority that asks for the proof of a hostname.
 func (e *Edge) proofOf(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	d := e.options.Hosts.Of(hello.ServerName).Domain
 	if d == nil || e.options.Authority == nil {

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// failureTime is how long a failure is remembered. So a handshake that can't succeed costs the
-// database nothing, and the log one line.
+// failureTime is how long a failure is remembered. Until then, a handshake that can't succeed costs
+// no read of the database, and the log gets one line.
 const failureTime = 5 * time.Second
 
-// maxFailures bounds what is remembered. All of it is of custom domains that there are.
+// maxFailures bounds the failures in memory. All of them belong to custom domains that exist.
 const maxFailures = 10_000
 
-// failures are those of a short while ago.
+// failures are the recent failures, by name.
 type failures struct {
 	mu sync.Mutex
 	at map[string]time.Time
@@ -28,7 +28,7 @@ func (f *failures) note(name string, now time.Time) {
 	f.at[name] = now
 }
 
-// fresh reports whether there was one a short while ago.
+// fresh reports whether the name had a failure a short while ago.
 func (f *failures) fresh(name string, now time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -36,7 +36,7 @@ func (f *failures) fresh(name string, now time.Time) bool {
 	return ok && now.Sub(at) < failureTime
 }
 
-// first reports whether the name has no fresh failure, and remembers one.
+// first reports whether the name has no recent failure, and remembers one.
 func (f *failures) first(name string, now time.Time) bool {
 	if f.fresh(name, now) {
 		return false

@@ -1,6 +1,6 @@
-// Package clientcert judges the certificates that clients show in the TLS handshake. The verdict
-// is for one request: a CA that an account has deleted lets nobody in any more, whatever the
-// handshake was told.
+// Package clientcert judges the certificates that clients show in the TLS handshake. Each verdict
+// is for one request: a CA that an account has deleted lets no caller in any more, even on a
+// connection that is already open.
 package clientcert
 
 import (
@@ -30,10 +30,10 @@ type Authorities struct {
 	bus    follow.Bus
 	logger *slog.Logger
 	nudges signal.Signal
-	// byAccount is replaced at each change; nil: nothing was read yet.
+	// byAccount is replaced at each change; nil: nothing has been read yet.
 	byAccount atomic.Pointer[map[string]*set]
 
-	mu    sync.Mutex // held while changes are read; of what follows
+	mu    sync.Mutex // held while changes are read; guards the fields below
 	place follow.Place
 	byID  map[string]authority
 }
@@ -44,12 +44,12 @@ type authority struct {
 	certificate *x509.Certificate
 }
 
-// New returns one that knows nothing before Run.
+// New returns Authorities that know nothing before Run.
 func New(store Store, b follow.Bus, logger *slog.Logger) *Authorities {
 	return &Authorities{store: store, bus: b, logger: logger, nudges: signal.New(), byID: make(map[string]authority)}
 }
 
-// Ready reports whether it is known which CAs there are.
+// Ready reports whether the CAs were read.
 func (a *Authorities) Ready() bool { return a.byAccount.Load() != nil }
 
 // Run follows changes until ctx ends.
@@ -59,7 +59,7 @@ func (a *Authorities) Run(ctx context.Context) error {
 	}.Run(ctx)
 }
 
-// Update reads what has changed and goes by it from now on.
+// Update reads the changes and applies them.
 func (a *Authorities) Update(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readTime)
 	defer cancel()
@@ -73,7 +73,7 @@ func (a *Authorities) Update(ctx context.Context) error {
 	return nil
 }
 
-// take applies changes; all says that they are everything there is. a.mu is held.
+// take applies changes; all says that they are the complete list. a.mu is held.
 func (a *Authorities) take(changes []clientcas.Served, all bool) {
 	changed := make(map[string]bool)
 	if all {
@@ -100,7 +100,7 @@ func (a *Authorities) take(changes []clientcas.Served, all bool) {
 	}
 }
 
-// replace makes the sets of some accounts anew. a.mu is held.
+// replace rebuilds the sets of some accounts. a.mu is held.
 func (a *Authorities) replace(changed map[string]bool) {
 	of := make(map[string][]*x509.Certificate)
 	for _, one := range a.byID {
@@ -122,7 +122,8 @@ func (a *Authorities) replace(changed map[string]bool) {
 	a.byAccount.Store(&after)
 }
 
-// of returns the CAs of an account; nil: it has none. False: that is not known yet.
+// of returns the CAs of an account; nil: the account has none. It returns false when the CAs have
+// not been read yet.
 func (a *Authorities) of(account string) (*set, bool) {
 	known := a.byAccount.Load()
 	if known == nil {

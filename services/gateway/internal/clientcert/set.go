@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// maxNames bounds the names of CAs that a handshake tells the client, in bytes. Beyond, it tells
-// none: the message may not have more than 64 KiB.
+// maxNames bounds the names of CAs in a handshake, in bytes. Beyond that, clients get no names: the
+// message may have 64 KiB at most.
 const maxNames = 16 << 10
 
 // set is the CAs of an account. It never changes.
 type set struct {
 	pool  *x509.CertPool
-	names *x509.CertPool // whose names clients are told; nil: none
+	names *x509.CertPool // the CAs that clients are told of; nil: none
 	list  []*x509.Certificate
 }
 
@@ -30,7 +30,7 @@ func newSet(list []*x509.Certificate) *set {
 	return s
 }
 
-// Faults of certificates. Their texts go on after "was refused:".
+// Faults of certificates. Each text continues a sentence after "was refused:".
 var (
 	errNoTLS     = errors.New("the request did not come by TLS")
 	errNone      = errors.New("none was shown")
@@ -42,8 +42,8 @@ var (
 	errElsewhere = errors.New("it can't be verified")
 )
 
-// check reports whether one of the CAs has issued the certificate, and it is good at a time. What
-// else the client has sent does not count: intermediate CAs least of all.
+// check reports whether one of the CAs has issued the certificate, and whether it is valid at a
+// time. Other certificates that the client has sent do not count, not even intermediate CAs.
 func (s *set) check(leaf *x509.Certificate, now time.Time) error {
 	if s == nil {
 		return errNoCAs
@@ -70,7 +70,7 @@ func (s *set) check(leaf *x509.Certificate, now time.Time) error {
 	return errElsewhere
 }
 
-// holdsUntil returns until when a verdict of now can't change by time alone.
+// holdsUntil returns until when the verdict of now holds. Before that, time alone can't change it.
 func (s *set) holdsUntil(leaf *x509.Certificate, now time.Time) time.Time {
 	var soonest time.Time
 	note := func(c *x509.Certificate) {

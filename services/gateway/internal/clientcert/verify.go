@@ -17,8 +17,8 @@ import (
 // connection remembers the last verdict on the certificate of a connection.
 type connection struct{ last atomic.Pointer[verdict] }
 
-// verdict is what was found of a certificate. It holds for the same CAs, until a time; zero: for
-// ever.
+// verdict is the result of a check of a certificate. It holds as long as the CAs stay the same, and
+// until a time; zero: for ever.
 type verdict struct {
 	of    *set
 	leaf  *x509.Certificate
@@ -29,7 +29,7 @@ type verdict struct {
 
 type connectionKey struct{}
 
-// ConnContext has verdicts remembered for the time of a connection. A server calls it for each.
+// ConnContext lets a connection remember its verdicts. A server calls it for each connection.
 func ConnContext(ctx context.Context, _ net.Conn) context.Context {
 	return context.WithValue(ctx, connectionKey{}, &connection{})
 }

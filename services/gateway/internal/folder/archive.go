@@ -25,9 +25,9 @@ const (
 	maxPackedFiles     = 1000
 	maxPackedDepth     = 8 // folders above a file
 	maxPackedRouteFile = 4 << 20
-	maxPackedFile      = 1 << 20 // of any other
+	maxPackedFile      = 1 << 20 // bytes of any other file
 
-	// maxEntries bounds what is in an archive besides files.
+	// maxEntries bounds the entries of an archive that are not files.
 	maxEntries = 4 * maxPackedFiles
 	// maxStream bounds a tar archive with its headers, in bytes.
 	maxStream = maxUnpacked + 2*maxPackedFiles<<10 + 1<<20
@@ -38,9 +38,9 @@ const (
 )
 
 // Unpack returns the route files that an archive holds, or everything that is wrong with it. A
-// single folder at the top is left out; where there is a folder config with route files, that
-// is what is returned. Files and folders whose names begin with a dot, and what macOS adds,
-// are left out, but count. If ctx ends, a fault says that the check was cancelled.
+// single folder at the top is left out; if there is a folder config with route files, that folder
+// is returned. Files and folders with names that begin with a dot, and files that macOS adds, are
+// left out, but count. If ctx ends, a fault says that the check was cancelled.
 func Unpack(ctx context.Context, format string, packed []byte) (fs.FS, routefile.Faults) {
 	u := newUnpacking(ctx)
 	var err error
@@ -58,7 +58,7 @@ func Unpack(ctx context.Context, format string, packed []byte) (fs.FS, routefile
 // The signature of an entry of a zip archive's directory.
 const directoryEntry = "PK\x01\x02"
 
-// zip reads a zip archive. Its directory says what is in it.
+// zip reads a zip archive. The archive's directory lists the contents.
 func (u *unpacking) zip(packed []byte) error {
 	if bytes.Count(packed, []byte(directoryEntry)) > maxDirectory {
 		return errFiles
@@ -92,7 +92,7 @@ func (u *unpacking) zip(packed []byte) error {
 	return nil
 }
 
-// tar reads a tar archive that gzip has made smaller.
+// tar reads a tar archive that is compressed with gzip.
 func (u *unpacking) tar(packed []byte) error {
 	unzipped, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
@@ -102,7 +102,7 @@ func (u *unpacking) tar(packed []byte) error {
 	for read := tar.NewReader(stream); ; {
 		header, err := read.Next()
 		if errors.Is(err, io.EOF) {
-			// What follows is only padding, but the checksum is behind it.
+			// Only padding follows, but the checksum is behind it.
 			_, err = io.Copy(io.Discard, stream)
 			return tarFault(err)
 		}
@@ -110,7 +110,7 @@ func (u *unpacking) tar(packed []byte) error {
 			return tarFault(err)
 		}
 		if header.Typeflag == tar.TypeXGlobalHeader {
-			continue // what git says of the commit
+			continue // the commit's metadata, which git adds
 		}
 		content := func() (io.ReadCloser, error) { return io.NopCloser(read), nil }
 		if err := u.take(header.Name, kindOf(header), content); err != nil {
@@ -119,8 +119,8 @@ func (u *unpacking) tar(packed []byte) error {
 	}
 }
 
-// kindOf returns what an entry is. Everything that tar knows besides files and folders is
-// something else.
+// kindOf returns the kind of an entry. Everything in tar that is neither a file nor a folder is
+// irregular.
 func kindOf(header *tar.Header) fs.FileMode {
 	switch header.Typeflag {
 	case tar.TypeReg:
@@ -150,7 +150,7 @@ func late(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
-// counted reads up to a number of bytes, as long as there is time.
+// counted reads up to a number of bytes, until ctx ends.
 type counted struct {
 	from io.Reader
 	ctx  context.Context //nolint:containedctx // of the reading, which is one call

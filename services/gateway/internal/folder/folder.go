@@ -1,5 +1,5 @@
 // Package folder has route files in memory: those of a folder as it was at one moment, or those of
-// an archive that was uploaded. Nothing is ever written to a disk.
+// an uploaded archive. Nothing is ever written to disk.
 package folder
 
 import (
@@ -24,22 +24,22 @@ const (
 	maxDepth     = 8
 	maxRouteFile = 16 << 20
 	maxTotal     = 64 << 20
-	// settled is the age from which on a file's time says whether it was changed: two
-	// changes within a tick of the file system's clock have the same one.
+	// settled is the age from which the time of a file shows whether the file was changed: two
+	// changes within one tick of the file system's clock have the same time.
 	settled = 2 * time.Second
 )
 
-// Folder is what a folder of route files held at one moment. Sites are made of that, and
-// never look at the disk again: so they are of one piece, and no option leads out of it.
-// Files and folders whose names begin with a dot are left out.
+// Folder holds the contents of a folder of route files at one moment. Sites are made from a Folder
+// and never read the disk again: so their files fit together, and no option leads out of the
+// folder. Files and folders with names that begin with a dot are left out.
 type Folder struct {
 	files map[string]*file // by path
 	names map[string][]string
 	total int64
 }
 
-// file is one of them. What is longer than an answer may be is not kept, unless it is a
-// route file.
+// file is a file of a Folder. The content of a file that is longer than an answer may be is not
+// kept, unless it is a route file.
 type file struct {
 	size    int64
 	changed time.Time
@@ -49,7 +49,8 @@ type file struct {
 	long    bool
 }
 
-// Read reads dir, but for the files that before has as they are now; nil: none.
+// Read reads dir. Files that before already has in their present version are not read again; before
+// may be nil.
 func Read(dir string, before *Folder) (*Folder, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -63,7 +64,7 @@ func Read(dir string, before *Folder) (*Folder, error) {
 	return f, nil
 }
 
-// of returns a folder with these files, by their paths. The caller has kept to the bounds.
+// of returns a folder with these files, by their paths. The caller has checked the bounds.
 func of(files map[string][]byte) *Folder {
 	f := &Folder{files: make(map[string]*file, len(files)), names: make(map[string][]string)}
 	for name, body := range files {
@@ -93,11 +94,11 @@ func (f *Folder) readDir(root fs.FS, dir string, depth int, before *Folder) erro
 			continue
 		}
 		name := path.Join(dir, entry.Name())
-		// Not entry.Info: that would be the symbolic link.
+		// Not entry.Info, which would describe the symbolic link.
 		info, err := fs.Stat(root, name)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			continue // it went while the folder was read
+			continue // it was deleted while the folder was read
 		case err != nil:
 			return err
 		case info.IsDir():
@@ -115,7 +116,7 @@ func (f *Folder) readDir(root fs.FS, dir string, depth int, before *Folder) erro
 	return nil
 }
 
-// take adds a file, which is read unless before has it.
+// take adds a file. The file is read unless before has it.
 func (f *Folder) take(root fs.FS, name string, info fs.FileInfo, before *Folder) error {
 	if len(f.files) >= maxFiles {
 		return fmt.Errorf("it has more than %d files", maxFiles)
@@ -166,7 +167,7 @@ func HasRouteFiles(dir string) bool {
 	})
 }
 
-// Equal reports whether both hold the same.
+// Equal reports whether both folders have the same contents.
 func (f *Folder) Equal(other *Folder) bool {
 	if other == nil || len(f.files) != len(other.files) {
 		return false

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// fileInfo tells of a file, or without one of a folder.
+// fileInfo describes a file or, if there is none, a folder.
 type fileInfo struct {
 	name string
 	file *file

@@ -17,7 +17,7 @@ import (
 	"waybill.dev/services/gateway/internal/routefile"
 )
 
-// fault is what is wrong with an archive as a whole.
+// fault is a fault of an archive as a whole.
 type fault string
 
 func (f fault) Error() string { return string(f) }
@@ -27,16 +27,16 @@ const (
 	errTotal fault = "has more than 32 MiB, unpacked"
 )
 
-// unpacking gathers the files of an archive, and what is wrong with them.
+// unpacking gathers the files of an archive and their faults.
 type unpacking struct {
 	ctx     context.Context //nolint:containedctx // of the unpacking, which is one call
 	files   map[string][]byte
-	known   map[string]bool // files and folders by name, whatever the case of letters; true: a file
+	known   map[string]bool // files and folders by name in one case of letters; true: a file
 	entries int
-	count   int   // of files
-	total   int64 // of bytes
+	count   int   // number of files
+	total   int64 // number of bytes
 	faults  routefile.Faults
-	body    bytes.Buffer // of the file that is being read
+	body    bytes.Buffer // content of the file that is being read
 }
 
 func newUnpacking(ctx context.Context) *unpacking {
@@ -59,7 +59,7 @@ func (u *unpacking) fault(name, message string) {
 	u.faults = append(u.faults, routefile.Fault{File: name, Message: message})
 }
 
-// take takes an entry. The error is about the archive; what is wrong with the entry is noted.
+// take takes an entry. A returned error is about the archive; faults of the entry are noted.
 func (u *unpacking) take(written string, kind fs.FileMode, open func() (io.ReadCloser, error)) error {
 	if err := u.ctx.Err(); err != nil {
 		return err
@@ -101,8 +101,8 @@ func (u *unpacking) take(written string, kind fs.FileMode, open func() (io.ReadC
 	return nil
 }
 
-// nameOf returns the name of an entry, or what is wrong with it. A name may begin with ./ and
-// end with a slash, as programs write them.
+// nameOf returns the name of an entry, or its fault. A name may begin with ./ and end with a slash,
+// as archive programs write them.
 func nameOf(written string) (name, wrong string) {
 	switch {
 	case !utf8.ValidString(written):
@@ -127,8 +127,8 @@ func nameOf(written string) (name, wrong string) {
 	return name, ""
 }
 
-// enter notes that there is a file, or says what is there already: where the case of letters
-// does not matter, both would be one.
+// enter notes that there is a file, or returns which name is there already: on file systems that
+// ignore the case of letters, both would be the same file.
 func (u *unpacking) enter(name string) (wrong string) {
 	key := fold(name)
 	if _, taken := u.known[key]; taken {
@@ -155,7 +155,7 @@ func fold(text string) string {
 	}, text)
 }
 
-// read returns what a file holds; nil: it is too long, or faulty.
+// read returns the content of a file; nil: the file is too long, or faulty.
 func (u *unpacking) read(name string, open func() (io.ReadCloser, error)) ([]byte, error) {
 	limit, what := int64(maxPackedFile), "1 MiB"
 	if base := path.Base(name); strings.HasSuffix(base, routefile.Suffix) || base == routefile.PolicyFile {
@@ -181,8 +181,8 @@ func (u *unpacking) read(name string, open func() (io.ReadCloser, error)) ([]byt
 	return append([]byte{}, u.body.Bytes()...), nil
 }
 
-// leftOut reports whether a file is left out: one that is hidden, or in a folder that is, and
-// what macOS adds to archives.
+// leftOut reports whether a file is left out: a hidden file, a file in a hidden folder, or a file
+// that macOS adds to archives.
 func leftOut(name string) bool {
 	for part := range strings.SplitSeq(name, "/") {
 		if part[0] == '.' || part == "__MACOSX" {
@@ -192,7 +192,7 @@ func leftOut(name string) bool {
 	return false
 }
 
-// result returns the folder of the route files. err is what has ended the unpacking.
+// result returns the folder of the route files. err is the error that has ended the unpacking.
 func (u *unpacking) result(err error) (fs.FS, routefile.Faults) {
 	if err != nil {
 		message := err.Error()
@@ -235,7 +235,7 @@ func (u *unpacking) top() string {
 	return top
 }
 
-// strip keeps the files of a folder alone, by their names in it.
+// strip keeps only the files of a folder, by their names in it.
 func (u *unpacking) strip(dir string) {
 	if dir == "" {
 		return
@@ -249,15 +249,15 @@ func (u *unpacking) strip(dir string) {
 	u.files = kept
 }
 
-// overlaps reports whether two files of a zip archive share bytes: so a small archive could hold
-// endless ones.
+// overlaps reports whether two files of a zip archive share bytes: with shared bytes, a small
+// archive could hold endless files.
 func overlaps(files []*zip.File) bool {
 	type span struct{ start, end uint64 }
 	spans := make([]span, 0, len(files))
 	for _, f := range files {
 		start, err := f.DataOffset()
 		if err != nil || f.CompressedSize64 == 0 {
-			continue // opening it says what is wrong
+			continue // opening the file reports the fault
 		}
 		spans = append(spans, span{uint64(start), uint64(start) + f.CompressedSize64})
 	}

@@ -21,26 +21,26 @@ import (
 )
 
 const (
-	// callTimeout is how long a call of a route may take that does not say so itself.
+	// callTimeout is the time limit of a call of a route that has no limit of its own.
 	callTimeout = 10 * time.Second
 	maxHops     = 5
 	// maxURL is how long the URL of a request to a back end may be, in bytes.
 	maxURL = 16 << 10
 )
 
-// backEnd is one that answers for a route.
+// backEnd is a back end that answers for a route.
 type backEnd struct {
 	to      upstream.BackEnd
-	follow  bool          // redirects
-	timeout time.Duration // 0: the call's own
+	follow  bool          // follow redirects
+	timeout time.Duration // 0: that of the call
 }
 
-// newBackEnd reads what forwards and rewrites have in common. base is nil when it is
+// newBackEnd reads the options that forwards and rewrites have in common. base is nil when it is
 // faulty.
 func newBackEnd(options *input.Form, op *routefile.Operation, base *url.URL, env *Env) *backEnd {
 	b := &backEnd{}
 	if op.Method == http.MethodTrace {
-		// The answer to it is the request, with the key that policies have set.
+		// The answer to TRACE is the request itself, with the key that policies have set.
 		options.Fault("can't be used for TRACE")
 	}
 	b.follow, _ = options.Bool("followRedirects")
@@ -64,21 +64,20 @@ func newBackEnd(options *input.Form, op *routefile.Operation, base *url.URL, env
 	return b
 }
 
-// Upstream returns the back end, to whose connections the handler has no other claim than
-// to use them.
+// Upstream returns the back end. The handler only uses its connections.
 func (b *backEnd) Upstream() upstream.BackEnd { return b.to }
 
-// NeedsBody tells that a body is passed on as it comes, unless a redirect could ask for it a
-// second time.
+// NeedsBody reports false for a body that is passed on as it arrives. A redirect could ask for the
+// body a second time, so it needs the whole body.
 func (b *backEnd) NeedsBody() bool { return b.follow }
 
-// ask asks for r at a URL and returns the answer: whole, or to be passed on as it comes.
+// ask sends r to a URL and returns the answer: whole, or to be passed on as it arrives.
 func (b *backEnd) ask(ctx context.Context, r *route.Request, to *url.URL) (*route.Response, error) {
 	if len(to.String()) > maxURL {
 		return nil, problem.New(problem.URITooLong, "The URL is longer than is passed on to a back end.")
 	}
-	// What is passed on outlasts the call: the request to the back end ends with the call's
-	// context only as long as there is no answer.
+	// An answer that is passed on outlasts the call: the call's context ends the request to the
+	// back end only until the answer begins.
 	lasting, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	unlink := context.AfterFunc(ctx, func() { end(context.Cause(ctx)) })
 	clock := startClock(b.limit(ctx, r), func() { end(context.DeadlineExceeded) })
@@ -105,7 +104,7 @@ func (b *backEnd) ask(ctx context.Context, r *route.Request, to *url.URL) (*rout
 	}
 	if r.Source != nil {
 		if told := r.Source.Stop(); told != nil {
-			return nil, told // without the body there was no answer to expect
+			return nil, told // without the body there is no answer to expect
 		}
 	}
 	if errors.Is(ctx.Err(), context.Canceled) {
@@ -156,14 +155,14 @@ func newRequest(ctx context.Context, method string, to *url.URL, header http.Hea
 	if len(content) > 0 {
 		request.ContentLength = int64(len(content))
 		request.Body = io.NopCloser(bytes.NewReader(content))
-		// Only what was not written at all is sent again, on another connection.
+		// Only a request of which nothing was written is sent again, on another connection.
 		request.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil }
 	}
 	return request
 }
 
-// next returns the request that a redirect asks for; nil: the answer is the answer. What
-// carries a body is sent to no other host than the one that it is meant for.
+// next returns the request that a redirect asks for; nil: the answer itself is returned to the
+// caller. A request with a body is sent to no other host than the first one.
 func (b *backEnd) next(before *http.Request, answer *http.Response, r *route.Request) *http.Request {
 	location := answer.Header.Get("Location")
 	if !b.follow || location == "" {
@@ -199,7 +198,7 @@ func (b *backEnd) next(before *http.Request, answer *http.Response, r *route.Req
 	return newRequest(before.Context(), method, to, header, content)
 }
 
-// taken returns what is made of an answer.
+// taken returns the route's answer, made from the back end's.
 func taken(ctx context.Context, r *route.Request, answer *http.Response) (*route.Response, error) {
 	if !passes(r, answer) {
 		return whole(ctx, r, answer)
@@ -210,14 +209,14 @@ func taken(ctx context.Context, r *route.Request, answer *http.Response) (*route
 	}, nil
 }
 
-// whole reads an answer, which must not be longer than answers in memory may be. What it takes
-// there is the request's.
+// whole reads an answer, which must not be longer than answers in memory may be. Its memory counts
+// as memory of the request.
 func whole(ctx context.Context, r *route.Request, answer *http.Response) (*route.Response, error) {
 	defer answer.Body.Close()
 	header := incoming(answer.Header)
 	if r.Method == http.MethodHead {
 		switch {
-		case !r.Streams: // what is made of the answer to GET may have another length
+		case !r.Streams: // the answer made for GET may have another length
 			if _, err := decoded(r.Lease, header, nil); err != nil {
 				return nil, err
 			}
@@ -254,7 +253,7 @@ func tooLong() error {
 
 func badGateway(detail string) *problem.Problem { return problem.New(problem.BadGateway, detail) }
 
-// failure says what callers are told of an error; where and why is for the log.
+// failure turns an error into the one for the caller. Where and why it happened is for the log.
 func failure(ctx context.Context, err error) error {
 	reason, code := "unknown", "unknown"
 	told := badGateway("The back end can't be reached.")
@@ -276,10 +275,10 @@ func failure(ctx context.Context, err error) error {
 	return &backEndError{reason, code, told}
 }
 
-// backEndError is a back end's failure. What is told of it has nothing of the request.
+// backEndError is a failure of a back end. Its texts contain nothing of the request.
 type backEndError struct {
-	reason string // for those who run the gateway: it may name addresses
-	code   string // for those whose route it is
+	reason string // for operators of the gateway: it may contain addresses
+	code   string // for the owner of the route
 	told   *problem.Problem
 }
 

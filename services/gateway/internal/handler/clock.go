@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// clock is the time that a call has. It stands still while anybody holds it: the client is
-// waited for then, to send its body or to take the answer.
+// clock measures the remaining time of a call. It is stopped while it is held: that is while the
+// gateway waits for the client to send its body or to take the answer.
 type clock struct {
 	mu    sync.Mutex
 	timer *time.Timer
 	limit time.Duration
 	holds int
-	since time.Time     // it has been going on
-	left  time.Duration // at since
+	since time.Time     // when it was last started
+	left  time.Duration // remaining time at since
 }
 
-// startClock calls expired once the limit is over.
+// startClock starts a clock that calls expired once the limit is over.
 func startClock(limit time.Duration, expired func()) *clock {
 	return &clock{timer: time.AfterFunc(limit, expired), limit: limit, since: time.Now(), left: limit}
 }
@@ -32,7 +32,7 @@ func (c *clock) hold() {
 	}
 }
 
-// renew gives the call all of its time again. Somebody holds the clock.
+// renew gives the call all of its time again. The caller holds the clock.
 func (c *clock) renew() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

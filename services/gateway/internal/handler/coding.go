@@ -15,7 +15,7 @@ import (
 	"waybill.dev/shared/problem"
 )
 
-// maxCodings is how many codings an answer may have on top of each other where it is decoded.
+// maxCodings is how many codings on top of each other are decoded.
 const maxCodings = 4
 
 var (
@@ -38,8 +38,8 @@ func codings(header http.Header) []string {
 	return list
 }
 
-// decoded returns the content of an answer that somebody here reads, without its codings, and
-// takes from header what was said of the coded bytes. Each step is bound as an answer is.
+// decoded returns the content of an answer without its codings, for readers in the gateway, and
+// removes the members of header that describe the coded bytes. Each step is bound as an answer is.
 func decoded(lease *body.Lease, header http.Header, content []byte) ([]byte, error) {
 	list := codings(header)
 	if len(list) == 0 {
@@ -50,7 +50,7 @@ func decoded(lease *body.Lease, header http.Header, content []byte) ([]byte, err
 		header.Del(name)
 	}
 	if tag := header.Get("Etag"); strings.HasPrefix(tag, `"`) {
-		header.Set("Etag", "W/"+tag) // the bytes are others now
+		header.Set("Etag", "W/"+tag) // the bytes have changed
 	}
 	if len(content) == 0 {
 		return content, nil
@@ -79,7 +79,7 @@ func decoded(lease *body.Lease, header http.Header, content []byte) ([]byte, err
 	return content, nil
 }
 
-// decoder returns what undoes one coding.
+// decoder returns a reader that undoes one coding.
 func decoder(name string, content []byte) (io.Reader, error) {
 	var reader io.Reader
 	var err error
@@ -87,7 +87,7 @@ func decoder(name string, content []byte) (io.Reader, error) {
 	case "gzip", "x-gzip":
 		reader, err = gzip.NewReader(bytes.NewReader(content))
 	case "deflate":
-		// Some servers leave out the header that the coding has.
+		// Some servers leave out the zlib header.
 		if len(content) > 1 && content[0]&0x0f == 8 && (int(content[0])<<8|int(content[1]))%31 == 0 {
 			reader, err = zlib.NewReader(bytes.NewReader(content))
 		} else {

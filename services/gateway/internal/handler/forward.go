@@ -13,16 +13,16 @@ import (
 	"waybill.dev/shared/problem"
 )
 
-// forward asks a back end for the path of the request.
+// forward sends requests to the same path of a back end.
 type forward struct {
 	*backEnd
 
 	base   *url.URL
-	prefix string // of the path, escaped, without a slash at its end
-	search bool   // the query of the request goes along
+	prefix string // prefix of the path, escaped, without a slash at its end
+	search bool   // the query of the request is forwarded
 }
 
-// newForward makes the handler that asks at baseUrl.
+// newForward makes the handler that forwards to baseUrl.
 func newForward(options *input.Form, op *routefile.Operation, env *Env) route.Handler {
 	f := &forward{search: true}
 	if search, given := options.Bool("forwardSearch"); given {
@@ -70,12 +70,12 @@ func (f *forward) Handle(ctx context.Context, r *route.Request) (*route.Response
 // errPath is no fault of the caller: paths of requests begin with a slash.
 var errPath = errors.New("make a back end's URL: the path is none")
 
-// errQuery is no fault of a parameter: of what can't stand in a URL nobody could say where a
-// back end would take it to end.
+// errQuery is not the fault of a parameter: with characters that can't stand in a URL, the back
+// end's view of where the query ends is unknown.
 var errQuery = problem.New(problem.InvalidInput, "The query must not have spaces or #, but their escapes %20 and %23.")
 
-// target returns the URL at base's host that has an escaped path and a query, which begins
-// with its ?. The path must say plainly which one is meant.
+// target returns the URL at base's host with an escaped path and a query, which begins with its ?.
+// The path must be unambiguous.
 func target(base *url.URL, path, search string) (*url.URL, error) {
 	if path == "" {
 		path = "/"

@@ -1,5 +1,5 @@
-// Package handler has the gateway's own handlers, but for MCP: answers that stand in the
-// configuration, redirects, the published document, and requests to back ends.
+// Package handler has the gateway's own handlers, except MCP: fixed answers from the configuration,
+// redirects, the published document, and requests to back ends.
 package handler
 
 import (
@@ -17,22 +17,22 @@ import (
 
 // Env is what handlers are made from.
 type Env struct {
-	Set    *routefile.Set // of which the operation is one
-	Folder fs.FS          // of the route files; it must not lead out of itself
-	// Egress says which addresses a back end may have besides private ones.
+	Set    *routefile.Set // the set that has the operation
+	Folder fs.FS          // folder of the route files; no path may lead out of it
+	// Egress says which addresses a back end may have in addition to private ones.
 	Egress *egress.Policy
-	// Strict lets back ends have no other addresses than those that Egress allows, and answers reach no
-	// further than the deployment's host.
+	// Strict allows back ends only the addresses that Egress allows, and limits the effect of answers
+	// to the deployment's host.
 	Strict bool
 	// Built is as in site.Limits.
 	Built bool
-	// Services checks back ends that are behind tunnels. If it is nil, none may be.
+	// Services checks back ends that are behind tunnels. If it is nil, there may be none.
 	Services *upstream.Access
 	// Getenv has the values of `${env.NAME}`.
 	Getenv func(name string) (string, bool)
 }
 
-// builder makes a handler of its options and names what is wrong with them in the form.
+// builder makes a handler from its options and notes their faults in the form.
 type builder func(options *input.Form, op *routefile.Operation, env *Env) route.Handler
 
 func builderOf(export string) builder {
@@ -51,11 +51,11 @@ func builderOf(export string) builder {
 	return nil
 }
 
-// exports are the handlers of the gateway that builderOf makes, and that of MCP servers.
+// exports are the gateway's handlers that builderOf makes, and that of MCP servers.
 const exports = "staticHandler, urlForwardHandler, urlRewriteHandler, redirectHandler, openApiSpecHandler, mcpServerHandler"
 
-// New makes the handler of an operation. faults are sentences about it; they never repeat
-// the value of an option.
+// New makes the handler of an operation. faults are sentences about it. They never contain the value of
+// an option.
 func New(op *routefile.Operation, env Env) (handler route.Handler, faults []string) {
 	build := builderOf(op.Handler.Export)
 	if build == nil {
@@ -80,7 +80,7 @@ func New(op *routefile.Operation, env Env) (handler route.Handler, faults []stri
 	return nil, faults
 }
 
-// fixed answers every call with the same.
+// fixed gives the same answer to every call.
 type fixed struct{ response route.Response }
 
 // Handle implements route.Handler.
@@ -96,5 +96,5 @@ func (f *fixed) Size() int { return len(f.response.Body) }
 // MediaType returns the answer's Content-Type.
 func (f *fixed) MediaType() string { return f.response.Header.Get("Content-Type") }
 
-// Instant tells that there is nothing to wait for.
+// Instant reports that calls do not wait for anything.
 func (*fixed) Instant() bool { return true }

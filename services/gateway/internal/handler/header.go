@@ -8,9 +8,8 @@ import (
 	"waybill.dev/services/gateway/internal/route"
 )
 
-// outgoing returns the header that a back end gets: the caller's, without what is not for
-// others or could be made up to be taken for the gateway's own, and with what policies have
-// set.
+// outgoing returns the header for a back end: the caller's header with the headers that policies
+// have set, but without those that are secret or could be taken for the gateway's own.
 func outgoing(r *route.Request) http.Header {
 	header := make(http.Header, len(r.Header)+6)
 	named := connectionNames(r.Header)
@@ -39,7 +38,7 @@ func outgoing(r *route.Request) http.Header {
 		set(route.ConsumerHeader, who.Consumer)
 	}
 	if !r.Streams {
-		header.Set("Accept-Encoding", "identity") // somebody here reads the answer
+		header.Set("Accept-Encoding", "identity") // the gateway itself reads the answer
 	}
 	if header.Get("User-Agent") == "" {
 		header.Set("User-Agent", "Waybill")
@@ -47,8 +46,8 @@ func outgoing(r *route.Request) http.Header {
 	return header
 }
 
-// plainName is a header's name as the loosest of its readers sees it: many take an
-// underscore for a hyphen.
+// plainName returns a header's name as the most lenient reader sees it: many take an underscore for
+// a hyphen.
 func plainName(name string) string {
 	return http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))
 }
@@ -65,7 +64,7 @@ func connectionNames(header http.Header) map[string]bool {
 	return named
 }
 
-// isKept reports whether a caller's header is kept from back ends.
+// isKept reports whether a caller's header is withheld from back ends.
 func isKept(name string) bool {
 	switch name {
 	case "Host", "Content-Length", "Expect", "X-Request-Id",
@@ -78,7 +77,7 @@ func isKept(name string) bool {
 	return strings.HasPrefix(name, "X-Forwarded-") || route.SaysCaller(name) || route.SaysIdentity(name) || isCredential(name) || route.OfConnection(name)
 }
 
-// isCredential reports whether a header is what callers show the gateway, and nobody else.
+// isCredential reports whether a header is a credential that only the gateway may see.
 func isCredential(name string) bool {
 	switch name {
 	case "Authorization", "Proxy-Authorization", "X-Api-Key", "Cookie", "Cookie2":
@@ -87,8 +86,7 @@ func isCredential(name string) bool {
 	return false
 }
 
-// forStrangers returns what of a request's header may go to a host that a back end has
-// redirected to.
+// forStrangers returns the part of a request's header that may go to another host after a redirect.
 func forStrangers(header http.Header) http.Header {
 	few := make(http.Header)
 	for _, name := range []string{"Accept", "Accept-Encoding", "Accept-Language", "Range", "User-Agent", "X-Request-Id"} {
@@ -99,8 +97,8 @@ func forStrangers(header http.Header) http.Header {
 	return few
 }
 
-// incoming returns the header that callers get of a back end's answer: without what is of
-// the connection, and without what would speak for the gateway's own host.
+// incoming returns the header of a back end's answer for callers: without the headers of the
+// connection, and without those that would have an effect on the gateway's whole host.
 func incoming(header http.Header) http.Header {
 	passed := make(http.Header, len(header))
 	named := connectionNames(header)

@@ -11,18 +11,18 @@ import (
 	"waybill.dev/shared/egress"
 )
 
-// wholeBytes is up to which size an answer is read before any of it is passed on: one that
-// breaks off is then answered with 502, and not cut.
+// wholeBytes is up to which size an answer is read whole before it is passed on: if it breaks off,
+// it is answered with 502 instead of being cut.
 const wholeBytes = 64 << 10
 
-// passes reports whether an answer is to be passed on as it comes.
+// passes reports whether an answer is passed on as it arrives.
 func passes(r *route.Request, answer *http.Response) bool {
 	return r.Streams && r.Method != http.MethodHead && (answer.ContentLength < 0 || answer.ContentLength > wholeBytes)
 }
 
-// passing is the body of an answer that is passed on as it comes, however long it is. The back
-// end has the time of the call anew for each part of it. While the client takes what has come,
-// that time stands still.
+// passing is the body of an answer that is passed on as it arrives, however long it is. The back
+// end gets the full time of the call for each part of the body. The clock stands still while the
+// client takes a part.
 type passing struct {
 	body  io.ReadCloser
 	ctx   context.Context //nolint:containedctx // of the request to the back end
@@ -30,8 +30,8 @@ type passing struct {
 	clock *clock
 }
 
-// Read implements io.Reader. Its errors but io.EOF are what is logged of an answer that is
-// cut.
+// Read implements io.Reader. Its errors other than io.EOF are logged as the reason why an answer
+// was cut.
 func (p *passing) Read(buffer []byte) (int, error) {
 	p.clock.renew()
 	p.clock.release()
@@ -43,15 +43,15 @@ func (p *passing) Read(buffer []byte) (int, error) {
 	return n, err
 }
 
-// Close lets go of the back end.
+// Close ends the request to the back end.
 func (p *passing) Close() error {
 	err := p.body.Close()
 	p.end(context.Canceled)
 	return err
 }
 
-// sending is the body of a request that is passed on as it comes. The time of the call
-// stands still while the client is waited for.
+// sending is the body of a request that is passed on as it arrives. The clock of the call stands
+// still while the gateway waits for the client.
 type sending struct {
 	*body.Stream
 

@@ -9,16 +9,15 @@ import (
 	"waybill.dev/shared/input"
 )
 
-// publisher writes a document for the public. It leaves out what is nobody's business:
-// extensions, whoever's they are, for gateways of all makes keep their back ends there;
-// servers, which are those of the back ends in documents that were written for these; and
-// operations with x-internal, whatever way leads to them. The values of examples, defaults
-// and the like stay as they are written.
+// publisher writes a document for the public. It leaves out private parts: all extensions, because
+// gateways of all makes name their back ends in them; servers, which are the back ends in documents
+// that were written for these; and operations with x-internal, by whatever path or reference they
+// are reached. Values of examples, defaults and the like stay as they are written.
 type publisher struct {
 	root    *jsontree.Node
-	needs   map[string]string // what operations ask for, needsKey or needsToken, by method and path
-	servers []string          // that the document is to name
-	used    string            // the schemes of what operations that are published ask for, as members of an object
+	needs   map[string]string // what operations require, needsKey or needsToken, by method and path
+	servers []string          // addresses that the document names
+	used    string            // security schemes that the published operations require, as members of an object
 }
 
 // object is a JSON object that is being written.
@@ -41,7 +40,7 @@ func (o *object) end() jsontext.Value {
 	return append(o.text, '}')
 }
 
-// isExtension reports whether a member of an object of OpenAPI is one.
+// isExtension reports whether a member of an OpenAPI object is an extension.
 func isExtension(name string) bool {
 	return len(name) > 1 && (name[0] == 'x' || name[0] == 'X') && name[1] == '-'
 }
@@ -71,7 +70,7 @@ func (p *publisher) document() jsontext.Value {
 	return o.end()
 }
 
-// named writes the servers that the document is to name.
+// named writes the servers that the document names.
 func (p *publisher) named() jsontext.Value {
 	list := jsontext.Value{'['}
 	for i, server := range p.servers {
@@ -109,8 +108,8 @@ func (p *publisher) webhooks(n *jsontree.Node) jsontext.Value {
 	return o.end()
 }
 
-// item writes the operations of a path, in full where there is a reference to an item
-// elsewhere; some is false when none is left.
+// item writes the operations of a path, in full where there is a reference to an item elsewhere.
+// some is false when no operation is left.
 func (p *publisher) item(path string, n *jsontree.Node) (written jsontext.Value, some bool) {
 	target := p.follow(n)
 	var o object
@@ -127,8 +126,8 @@ func (p *publisher) item(path string, n *jsontree.Node) (written jsontext.Value,
 	return o.end(), some
 }
 
-// follow returns the path item that n is or refers to; nil: there is none, or one on the way
-// to it is internal.
+// follow returns the path item that n is or refers to; nil: there is none, or an item on the way to
+// it is internal.
 func (p *publisher) follow(n *jsontree.Node) *jsontree.Node {
 	for range input.MaxDepth {
 		if n.Member("x-internal").True() {
@@ -184,7 +183,7 @@ func (p *publisher) use(needs string) {
 func (p *publisher) member(name string, n *jsontree.Node) jsontext.Value {
 	switch name {
 	case "const", "default", "dependentRequired", "enum", "example", "mapping", "scopes", "security", "value":
-		return n.Raw // values, in which a name means nothing
+		return n.Raw // values, where names have no meaning of their own
 	case "examples":
 		if n.Kind() == '[' {
 			return n.Raw
@@ -202,7 +201,7 @@ func (p *publisher) member(name string, n *jsontree.Node) jsontext.Value {
 	return p.value(n)
 }
 
-// names writes an object whose members have names of their own, such as properties.
+// names writes an object whose members are named by the author, such as properties.
 func names(n *jsontree.Node, write func(*jsontree.Node) jsontext.Value) jsontext.Value {
 	if n.Kind() != '{' {
 		return n.Raw
@@ -248,7 +247,7 @@ func (p *publisher) responses(n *jsontree.Node) jsontext.Value {
 	return o.end()
 }
 
-// callback writes the path items of a callback, by the expressions that they are sent to.
+// callback writes the path items of a callback, by the expressions of their URLs.
 func (p *publisher) callback(n *jsontree.Node) jsontext.Value {
 	if n.Member("$ref") != nil {
 		return n.Raw
@@ -278,8 +277,8 @@ func (*publisher) link(n *jsontree.Node) jsontext.Value {
 	return o.end()
 }
 
-// components writes the document's components, with the ways to show a key where one is
-// needed. Path items are left out: each is written where it is referred to.
+// components writes the document's components, with the security schemes where a key is needed.
+// Path items are left out: each is written where it is referred to.
 func (p *publisher) components(n *jsontree.Node) jsontext.Value {
 	var o object
 	for name, member := range n.Members() {

@@ -10,8 +10,7 @@ import (
 	"waybill.dev/shared/input"
 )
 
-// newRedirect makes the handler that sends callers elsewhere. Nothing of the place comes
-// from them.
+// newRedirect makes the handler that redirects callers. Nothing of the target comes from callers.
 func newRedirect(options *input.Form, _ *routefile.Operation, env *Env) route.Handler {
 	location := readSetting(options, "location", env)
 	if location != "" && !isLocation(location) {
@@ -38,8 +37,8 @@ func isLocation(text string) bool {
 	return u.Scheme == "" && strings.HasPrefix(text, "/") || (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
 }
 
-// readSetting reads a required text in which `${env.NAME}` stands for a value of the
-// environment, and nothing else can be said.
+// readSetting reads a required text in which `${env.NAME}` stands for a value of the environment.
+// No other expressions are allowed.
 func readSetting(options *input.Form, option string, env *Env) string {
 	options.Require(option)
 	text, _ := options.Text(option, 1, 2048)

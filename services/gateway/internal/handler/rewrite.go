@@ -22,20 +22,20 @@ var (
 	errPathText = errors.New("must be a URL of ASCII characters, without a fragment")
 )
 
-// origin is scheme and host at the beginning of a template, and what follows.
+// origin matches the scheme and host at the beginning of a template.
 var origin = regexp.MustCompile(`^(?:(?i:https?)|service)://[^/?#\\]+`)
 
-// rewrite asks a back end at a URL that is made anew for each request.
+// rewrite sends requests to a URL that is made for each request.
 type rewrite struct {
 	*backEnd
 
 	base   *url.URL
 	path   []token // each is text, or comes from the request
 	query  []token
-	search bool // the query of the request goes along
+	search bool // the query of the request is forwarded
 }
 
-// newRewrite makes the handler that asks at rewritePattern.
+// newRewrite makes the handler that forwards to rewritePattern.
 func newRewrite(options *input.Form, op *routefile.Operation, env *Env) route.Handler {
 	options.Require("rewritePattern")
 	text, _ := options.Text("rewritePattern", 1, 2048)
@@ -52,8 +52,8 @@ func newRewrite(options *input.Form, op *routefile.Operation, env *Env) route.Ha
 	return w
 }
 
-// compile takes the pattern apart: the environment's values are put in, the rest is sorted
-// into path and query.
+// compile parses the pattern: it inserts the environment's values and sorts the rest into path and
+// query.
 func (w *rewrite) compile(text string, op *routefile.Operation, env *Env) error {
 	tokens, err := tokenize(text)
 	if err != nil {
@@ -71,7 +71,7 @@ func (w *rewrite) compile(text string, op *routefile.Operation, env *Env) error 
 	}
 	tokens[0].text = tokens[0].text[len(begin):]
 	if tokens[0].text == "" && len(tokens) > 1 {
-		// A text from the request would go on with the host's name.
+		// A text from the request would continue the host's name.
 		if next := tokens[1]; next.encode || next.root != rootPathname && next.root != rootSearch {
 			return errHost
 		}
@@ -79,7 +79,7 @@ func (w *rewrite) compile(text string, op *routefile.Operation, env *Env) error 
 	return w.sort(tokens)
 }
 
-// settle puts the environment's values in, and joins what is text then.
+// settle inserts the environment's values, and joins adjacent texts.
 func settle(tokens []token, op *routefile.Operation, env *Env) ([]token, error) {
 	settled := []token{{}}
 	for _, t := range tokens {
@@ -111,7 +111,7 @@ func hasParameter(op *routefile.Operation, name string) bool {
 	return slices.ContainsFunc(op.Parameters, func(p routefile.Parameter) bool { return p.In == "path" && p.Name == name })
 }
 
-// sort puts tokens into path and query; what is behind `${search}` belongs to the query.
+// sort puts tokens into path and query; everything after `${search}` belongs to the query.
 func (w *rewrite) sort(tokens []token) error {
 	inQuery := false
 	for _, t := range tokens {
@@ -141,7 +141,7 @@ func (w *rewrite) sort(tokens []token) error {
 		}
 	}
 	if len(w.query) == 1 && w.query[0].root == rootSearch && !w.query[0].encode {
-		w.search, w.query = true, nil // the query as it is, were it a ? alone
+		w.search, w.query = true, nil // the request's query as it is, even if it is only a ?
 	}
 	return nil
 }
@@ -187,8 +187,8 @@ func (w *rewrite) Handle(ctx context.Context, r *route.Request) (*route.Response
 	return w.ask(ctx, r, to)
 }
 
-// join returns the query of the pattern, with the request's after it but for what the pattern
-// sets itself. It begins with its ?.
+// join returns the query of the pattern, followed by the request's query without the parameters
+// that the pattern sets. It begins with its ?.
 func (w *rewrite) join(own string, of *route.Query) (string, error) {
 	switch {
 	case own == "" && w.search:
@@ -206,8 +206,8 @@ func (w *rewrite) join(own string, of *route.Query) (string, error) {
 	return "?" + own + "&" + rest, nil
 }
 
-// inPath returns what a token of the path stands for, encoded. What is missing is refused:
-// without it, another path would be asked for.
+// inPath returns the encoded value of a token of the path. A missing value is refused: without it,
+// the request would go to another path.
 func (t *token) inPath(r *route.Request) (string, error) {
 	switch {
 	case !t.expression:
@@ -236,7 +236,7 @@ func (t *token) inQuery(r *route.Request) string {
 	return route.Component(t.value(r))
 }
 
-// value returns what an expression stands for, as text.
+// value returns the value of an expression as text.
 func (t *token) value(r *route.Request) string {
 	switch t.root {
 	case rootParams:

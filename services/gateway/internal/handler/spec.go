@@ -12,7 +12,7 @@ import (
 	"waybill.dev/shared/input"
 )
 
-// The names of the ways to show a key or a token, in a published document.
+// The names of the security schemes in a published document.
 const (
 	bearerScheme = "waybillBearer"
 	headerScheme = "waybillKey"
@@ -64,8 +64,7 @@ func newSpec(options *input.Form, _ *routefile.Operation, env *Env) route.Handle
 	return &fixed{route.Response{Status: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: body}}
 }
 
-// fileOf returns the route file that a path names, be it seen from the folder or from the
-// one above.
+// fileOf returns the route file that a path names, relative to the folder or to its parent.
 func fileOf(set *routefile.Set, path string) *routefile.File {
 	name := strings.TrimPrefix(path, "./")
 	if set == nil {
@@ -81,7 +80,7 @@ func fileOf(set *routefile.Set, path string) *routefile.File {
 	return nil
 }
 
-// needs returns what the operations of a file ask for, by method and path.
+// needs returns what the operations of a file require, by method and path.
 func needs(set *routefile.Set, file *routefile.File) map[string]string {
 	asking := make(map[string]string)
 	for i := range set.Policies {
@@ -103,8 +102,8 @@ func needs(set *routefile.Set, file *routefile.File) map[string]string {
 	return operations
 }
 
-// missing returns a reference of the published document that leads to what was left out of
-// it; empty: there is none.
+// missing returns a reference of the published document to a part that was left out of it; empty:
+// there is none.
 func missing(source *jsontree.Node, published []byte) string {
 	tree, err := jsontree.Parse(published)
 	if err != nil {

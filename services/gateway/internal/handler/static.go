@@ -61,13 +61,13 @@ func newStatic(options *input.Form, op *routefile.Operation, env *Env) route.Han
 	return &fixed{route.Response{Status: status, Header: header, Body: body}}
 }
 
-// staticBody returns what the options say, and its media type when nothing else is said.
+// staticBody returns the content that the options define, and its default media type.
 func staticBody(options *input.Form, op *routefile.Operation, env *Env) (body []byte, media string) {
 	options.Ignore("body")
 	if options.Has("body") {
 		tree, err := jsontree.Parse(op.Handler.Options)
 		if err != nil {
-			return nil, "" // the form has said it
+			return nil, "" // the form already has the fault
 		}
 		value := tree.Member("body")
 		if text, ok := value.Text(); ok {
@@ -90,7 +90,7 @@ func readFile(folder fs.FS, name string) ([]byte, error) {
 	if !fs.ValidPath(name) || strings.ContainsAny(name, "\\\x00") {
 		return nil, errOutside
 	}
-	// First of all it must be a plain file: reading from anything else may never end.
+	// The file must be a regular file: reading from anything else may never end.
 	info, err := fs.Stat(folder, name)
 	switch {
 	case err != nil || !info.Mode().IsRegular():

@@ -20,8 +20,8 @@ const (
 	rootMethod   = "method"
 )
 
-// token is a piece of a template: text as it stands, or `${root.name}`, where `e(…)`
-// around it asks for an encoding that would else be left out.
+// token is a piece of a template: plain text, or `${root.name}`; `e(…)` around the name asks for an
+// encoding that would otherwise be left out.
 type token struct {
 	text       string
 	expression bool
@@ -34,10 +34,10 @@ var (
 	errExpression = errors.New("has an unknown expression; possible are env.NAME, params.NAME, query.NAME, headers.NAME, pathname, search, method, and e(…) around one of them")
 )
 
-// form of what stands between ${ and }.
+// expressionForm matches the text between ${ and }.
 var expressionForm = regexp.MustCompile(`^(?:(env|params|query|headers)\.([A-Za-z0-9_.-]+)|(pathname|search|method))$`)
 
-// tokenize takes a template apart.
+// tokenize splits a template into tokens.
 func tokenize(text string) ([]token, error) {
 	var tokens []token
 	for {
@@ -67,7 +67,7 @@ func tokenize(text string) ([]token, error) {
 	}
 }
 
-// constant returns what a token says that has nothing of a request.
+// constant returns the value of a token that takes nothing from the request.
 func (t *token) constant(getenv func(string) (string, bool)) (string, error) {
 	if !t.expression {
 		return t.text, nil

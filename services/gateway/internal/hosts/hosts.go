@@ -1,4 +1,4 @@
-// Package hosts finds whose a host is, and what answers for it.
+// Package hosts finds the account and the handler of a host.
 package hosts
 
 import (
@@ -11,9 +11,9 @@ import (
 	"waybill.dev/shared/requestid"
 )
 
-// Site is what is known of a host.
+// Site describes a host.
 type Site struct {
-	// Account is whose the host is; empty: nobody's, or Waybill's own.
+	// Account is the account that the host belongs to; empty: none, or the host is Waybill's own.
 	Account string
 	Handler http.Handler
 	Domain  *Domain // nil: it is no custom domain
@@ -31,11 +31,11 @@ type Domain struct {
 	Certificate atomic.Pointer[tls.Certificate]
 }
 
-// Sites knows what is served.
+// Sites knows the sites that are served.
 type Sites interface {
-	// Deployment returns what is known of the host of a deployment.
+	// Deployment returns the site of the host of a deployment.
 	Deployment(name string) Site
-	// Custom returns what is known of a custom domain.
+	// Custom returns the site of a custom domain.
 	Custom(hostname string) (Site, bool)
 }
 
@@ -46,14 +46,14 @@ type Hosts struct {
 	other Site
 }
 
-// New returns the hosts of the sites. Deployments are below the domain, which is in lower case,
-// without port. Every other host is that of other. X-Forwarded-Host never counts: a caller could
-// choose another tenant's deployment by it.
+// New returns the hosts of the sites. Deployments are below the domain, which is in lower case and
+// without port. All other hosts go to other. X-Forwarded-Host never counts: with it, a caller could
+// choose another tenant's deployment.
 func New(domain string, sites Sites, other http.Handler) *Hosts {
 	return &Hosts{"." + domain, sites, Site{Handler: other}}
 }
 
-// Of returns what is known of a host, as it is in a Host header or in a TLS handshake.
+// Of returns the site of a host, as written in a Host header or in a TLS handshake.
 func (h *Hosts) Of(host string) Site {
 	host = plain(host)
 	if name, ok := strings.CutSuffix(host, h.below); ok {
@@ -68,8 +68,8 @@ func (h *Hosts) Of(host string) Site {
 // errMisdirected is never changed.
 var errMisdirected = problem.New(problem.Misdirected, "The TLS connection is for another host. Open one for the host of the request.")
 
-// ServeHTTP gives a request to the site of its Host. A TLS connection for a host of an account is
-// for that host alone; one for another host is for all that are no account's.
+// ServeHTTP passes a request to the site of its Host. A TLS connection for a host of an account is
+// for that host alone; any other TLS connection is for all hosts that belong to no account.
 func (h *Hosts) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	site := h.Of(r.Host)
 	if r.TLS != nil && !h.reaches(r.TLS.ServerName, r.Host, site) {
@@ -83,7 +83,7 @@ func (h *Hosts) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // reaches reports whether a TLS connection for a name may ask for a host. A client that gave no name
-// has said nothing about the host.
+// may ask for any host.
 func (h *Hosts) reaches(name, host string, site Site) bool {
 	if name == "" || plain(name) == plain(host) {
 		return true
@@ -91,8 +91,8 @@ func (h *Hosts) reaches(name, host string, site Site) bool {
 	return site.Account == "" && h.Of(name).Account == ""
 }
 
-// plain returns the host of a Host header in lower case, without port, and without the dot
-// that a complete name may end with.
+// plain returns the host of a Host header in lower case, without port, and without the dot at the
+// end of a fully qualified name.
 func plain(host string) string {
 	if colon := strings.LastIndexByte(host, ':'); colon >= 0 && strings.Trim(host[colon+1:], "0123456789") == "" {
 		host = host[:colon]

@@ -6,34 +6,35 @@ import (
 	"sync/atomic"
 )
 
-// Why a Budget gives no more.
+// Reasons why a Budget gives no more.
 var (
 	ErrSpent = errors.New("the schemas and regular expressions of the route files are too large, each schema with all that it refers to")
 	ErrEnded = errors.New("checking the route files has been ended")
 )
 
-// Budget bounds what the schemas of some documents take together, in memory and in time. A schema
-// is compiled with all that it refers to, so many small ones that refer to a large one take many
-// times what their document has. Its unit is a value of a schema: BytesOfValue as long as it is
-// kept, and 10 µs to compile. A nil Budget has no end.
+// Budget bounds what the schemas of some documents take together, in memory and in time. A schema is
+// compiled with all that it refers to, so many small ones that refer to a large one take many times what
+// their document has. The unit is one value of a schema, which takes BytesOfValue of memory as long as it
+// is kept, and 10 µs to compile. A nil Budget is unlimited.
 type Budget struct {
 	all   int64
 	left  atomic.Int64
 	ended atomic.Bool
-	rest  func() // nil: the work goes on without rests
+	rest  func() // nil: the work goes on without pauses
 }
 
-// NewBudget returns one of so many values. Between two pieces of the work rest is called, if there is one.
+// NewBudget returns a budget of so many values. rest, if not nil, is called between two pieces of the
+// work.
 func NewBudget(values int64, rest func()) *Budget {
 	b := &Budget{all: values, rest: rest}
 	b.left.Store(values)
 	return b
 }
 
-// BytesOfValue is about what a value takes in memory as long as it is kept.
+// BytesOfValue is about how much memory a value takes as long as it is kept.
 const BytesOfValue = 512
 
-// Spent returns how many values were taken. A nil Budget counts none.
+// Spent returns how many values were taken. A nil Budget always returns 0.
 func (b *Budget) Spent() int64 {
 	if b == nil {
 		return 0
@@ -41,10 +42,10 @@ func (b *Budget) Spent() int64 {
 	return b.all - b.left.Load()
 }
 
-// End stops the work that takes from the budget.
+// End stops all work that takes from the budget.
 func (b *Budget) End() { b.ended.Store(true) }
 
-// Err says why to stop: ErrSpent, ErrEnded; nil: go on, after the rest.
+// Err returns why to stop: ErrSpent or ErrEnded; nil: go on. It calls rest first.
 func (b *Budget) Err() error {
 	if b != nil && b.rest != nil {
 		b.rest()
@@ -67,16 +68,17 @@ func (b *Budget) take(values int64) error {
 }
 
 const (
-	// A schema with as many schemas in it takes twice as long as if each took the same time: the
-	// library looks for each of them among all.
+	// A schema with so many schemas in it takes twice as long as it would if each took the same time: the
+	// library searches all of them for each.
 	twice = 2000
-	// A schema that is compiled takes what so many values take, however small it is.
+	// Compiling a schema costs as much as so many values, however small the schema is.
 	valuesOfSchema = 8
-	// So many bytes of a text, and instructions of a regular expression, take what a value takes.
+	// So many bytes of a text, and so many instructions of a regular expression, cost as much as one
+	// value.
 	bytesOfValue, instructionsOfValue = 128, 12
 )
 
-// text takes what a schema costs.
+// text takes the cost of a schema from the budget.
 func (b *Budget) text(schema []byte) error {
 	if b == nil {
 		return nil
@@ -86,7 +88,7 @@ func (b *Budget) text(schema []byte) error {
 	for i := 0; i < len(schema); i++ {
 		switch c := schema[i]; {
 		case c == '\\':
-			i++ // of a text
+			i++ // the escaped character of a text
 		case c == '"':
 			quoted = !quoted
 		case quoted:
@@ -100,7 +102,7 @@ func (b *Budget) text(schema []byte) error {
 	return b.take(values + int64(len(schema)/bytesOfValue) + schemas*schemas/twice)
 }
 
-// Pattern takes what a regular expression costs. One that is faulty costs nothing.
+// Pattern takes the cost of a regular expression from the budget. A faulty expression costs nothing.
 func (b *Budget) Pattern(expression string) error {
 	if b == nil {
 		return nil
@@ -112,7 +114,7 @@ func (b *Budget) Pattern(expression string) error {
 	return b.take(instructions(parsed) / instructionsOfValue)
 }
 
-// instructions returns about how many a regular expression is compiled to: with counted
+// instructions returns about how many instructions a regular expression is compiled to: with counted
 // repetitions, many times its length.
 func instructions(expression *syntax.Regexp) int64 {
 	n := int64(1 + len(expression.Rune))

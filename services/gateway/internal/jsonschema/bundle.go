@@ -13,22 +13,23 @@ import (
 	"waybill.dev/shared/input"
 )
 
-// bundler gathers what schemas of a document refer to, so that a text with them stands for
-// itself. The schemas keep their bytes, but for the references in them.
+// bundler gathers the schemas that a schema of a document refers to, so that the resulting text is
+// complete in itself. The schemas keep their bytes, except for the references in them.
 type bundler struct {
 	document *Document
 	side     Side
-	top      *jsontree.Node // what stands at the top of the bundle; nil: an object that is no schema of the document
+	top      *jsontree.Node // schema at the top of the bundle; nil: an object that is no schema of the document
 	topCut   []*jsontree.Node
 	taken    map[string]bool
-	names    map[variant]string // in `$defs`
-	pending  []definition       // named and not yet written
+	names    map[variant]string // names in `$defs`
+	pending  []definition       // definitions that are named and not yet written
 
 	marks map[*jsontree.Node]bool     // see marked
 	hides map[*jsontree.Node][]string // see hidden
 }
 
-// variant is a schema where others that hold with it hide more of its members than it does.
+// variant is a schema together with the members of it that are hidden by other schemas that apply
+// to the same value.
 type variant struct {
 	schema *jsontree.Node
 	hidden string
@@ -47,7 +48,7 @@ func newBundler(d *Document, side Side) *bundler {
 	}
 }
 
-// bundle returns a schema of the document so that it stands for itself.
+// bundle returns a schema of the document as a text that is complete in itself.
 func (d *Document) bundle(n *jsontree.Node, side Side) (jsontext.Value, error) {
 	b := newBundler(d, side)
 	b.top = n
@@ -72,7 +73,7 @@ func (d *Document) bundle(n *jsontree.Node, side Side) (jsontext.Value, error) {
 
 // edit replaces a part of a schema's text.
 type edit struct {
-	start, end int // in the document
+	start, end int // offsets in the document
 	text       string
 }
 
@@ -102,8 +103,8 @@ func addition(n *jsontree.Node, members string) edit {
 	return edit{end, end, members}
 }
 
-// do returns what has to change in the host for it to stand at its place of a bundle. References
-// come last: what they lead to may have been left out.
+// do returns the edits that the host needs at its place of a bundle. References come last: their
+// targets may have been left out.
 func (w *walker) do() ([]edit, error) {
 	w.walk(w.host, w.host, w.above, false)
 	for _, r := range w.references {
@@ -114,7 +115,7 @@ func (w *walker) do() ([]edit, error) {
 	return w.edits, w.document.budget.Err()
 }
 
-// definitions returns the members of `$defs`. What they refer to comes after them.
+// definitions returns the members of `$defs`. A definition is followed by those that it refers to.
 func (b *bundler) definitions() (string, error) {
 	text := []byte{'{'}
 	for len(b.pending) > 0 {
@@ -130,8 +131,8 @@ func (b *bundler) definitions() (string, error) {
 	return string(text[1:]), nil
 }
 
-// name returns the name that a schema of the document has in `$defs`, where others hide members
-// of it.
+// name returns the name of a schema of the document in `$defs`, in the variant with the hidden
+// members.
 func (b *bundler) name(n *jsontree.Node, hidden []string) string {
 	key := variant{n, strings.Join(hidden, "\x00")}
 	if name, ok := b.names[key]; ok {
@@ -154,27 +155,29 @@ func (b *bundler) name(n *jsontree.Node, hidden []string) string {
 	return name
 }
 
-// walker goes through one schema and notes what has to change.
+// walker walks through one schema and notes the edits.
 type walker struct {
 	*bundler
 
 	host  *jsontree.Node // the schema
-	at    string         // where it will stand
-	above []string       // members of it that others hide
+	at    string         // place of the host in the bundle
+	above []string       // members of the host that other schemas hide
 	edits []edit
 	cut   []*jsontree.Node // members that are left out
 
 	references []reference
 }
 
-// reference is one to another schema, from one with members that the side does not write.
+// reference is a reference to another schema, from a schema with members that the side does not
+// write.
 type reference struct {
 	text, owner *jsontree.Node
 	hidden      []string
 }
 
-// walk reads the schema n. owner is what a local reference of it begins at: the host or,
-// below it, a schema with an `$id`. Above are the members that schemas hide which hold with n.
+// walk reads the schema n. owner is the base of n's local references: the host or, below it, a
+// schema with an `$id`. above are the members that are hidden by schemas that apply together with
+// n.
 func (w *walker) walk(n, owner *jsontree.Node, above []string, choice bool) {
 	if n.Member("$id") != nil {
 		owner = n
@@ -207,8 +210,8 @@ func (w *walker) reference(r reference) error {
 	text, _ := r.text.Text()
 	owner := r.owner
 	if owner.Member("$id") != nil {
-		// Within a resource of its own, a reference is nobody else's affair: it is left as
-		// it is, and compiling says whether it leads anywhere.
+		// A reference within a resource of its own is left as it is. Compiling reports whether it
+		// leads anywhere.
 		if pointer, ok := jsontree.Fragment(text); ok && owner.At(pointer) == nil {
 			return errors.New("a schema with an $id refers to the document around it, which can't be told apart")
 		}
@@ -228,7 +231,7 @@ func (w *walker) reference(r reference) error {
 	return nil
 }
 
-// place returns where a schema of the document stands in the bundle, with members of it hidden.
+// place returns the place in the bundle of a schema of the document, with members of it hidden.
 func (w *walker) place(target *jsontree.Node, hidden []string) string {
 	extra := w.extra(target, hidden)
 	if len(extra) == 0 {
@@ -242,7 +245,7 @@ func (w *walker) place(target *jsontree.Node, hidden []string) string {
 	return input.Pointer("$defs", w.name(target, extra))
 }
 
-// within reports whether n stands in a schema, and returns the pointer to n.
+// within reports whether n is inside a schema, and returns the pointer to n.
 func within(n, schema *jsontree.Node) (pointer string, ok bool) {
 	if schema == nil {
 		return "", false

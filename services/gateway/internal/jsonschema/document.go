@@ -16,17 +16,17 @@ import (
 type Document struct {
 	root   *jsontree.Node
 	budget *Budget
-	marks  [Answers + 1]bool // the sides that some schema has marks for
-	types  sync.Map          // by schema, as a *jsontree.Node: the types that it names
+	marks  [Answers + 1]bool // sides for which some schema has marks
+	types  sync.Map          // by schema, as a *jsontree.Node: its types
 
 	patterns patterns
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	compiled map[string]*Schema
 }
 
-// NewDocument takes an OpenAPI document of version 3.0 or 3.1, whose schemas are made within a
-// budget.
+// NewDocument returns a Document for an OpenAPI document of version 3.0 or 3.1. Its schemas are made
+// within a budget.
 func NewDocument(root *jsontree.Node, version string, budget *Budget) (*Document, error) {
 	if strings.HasPrefix(version, "3.0.") {
 		converted, err := jsontree.Parse(modern(root))
@@ -38,7 +38,7 @@ func NewDocument(root *jsontree.Node, version string, budget *Budget) (*Document
 	return &Document{root: root, budget: budget, marks: marksOf(root), compiled: make(map[string]*Schema)}, nil
 }
 
-// Compile compiles the schema at a JSON pointer, for Requests. The second time, it is at hand.
+// Compile compiles the schema at a JSON pointer, for Requests. The result is cached.
 func (d *Document) Compile(pointer string) (*Schema, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -61,7 +61,7 @@ func (d *Document) Compile(pointer string) (*Schema, error) {
 	return schema, nil
 }
 
-// CompileText compiles a schema that was made of schemas of the document, see Object.
+// CompileText compiles a schema that was made from schemas of the document, see Object.
 func (d *Document) CompileText(text jsontext.Value) (*Schema, error) {
 	if err := d.budget.text(text); err != nil {
 		return nil, err
@@ -69,10 +69,10 @@ func (d *Document) CompileText(text jsontext.Value) (*Schema, error) {
 	return compile(text, d.budget, &d.patterns)
 }
 
-// Bundle returns the schema at a JSON pointer so that it stands for itself, for one side: byte for
-// byte when it refers to nothing else of the document and hides nothing from the side, otherwise with
-// what it needs in `$defs`. (The schemas of OpenAPI 3.0 are written anew where JSON Schema has
-// other words.)
+// Bundle returns the schema at a JSON pointer as a text that is complete in itself, for one side. The
+// text is byte for byte that of the document when the schema refers to nothing else and hides nothing
+// from the side; otherwise it has the schemas that it needs in `$defs`. (Schemas of OpenAPI 3.0 are
+// rewritten where JSON Schema has other keywords.)
 func (d *Document) Bundle(pointer string, side Side) (jsontext.Value, error) {
 	n, err := d.start(pointer)
 	if err != nil {
@@ -85,8 +85,7 @@ func (d *Document) Bundle(pointer string, side Side) (jsontext.Value, error) {
 	return text, d.budget.text(text)
 }
 
-// start returns the schema at a pointer or, where there is nothing but a reference, the
-// one that is meant.
+// start returns the schema at a pointer or, if that is only a reference, its target.
 func (d *Document) start(pointer string) (*jsontree.Node, error) {
 	n := d.root.At(pointer)
 	for seen := map[*jsontree.Node]bool{}; n.Kind() == '{' && n.Len() == 1 && n.Member("$ref") != nil; {
@@ -112,8 +111,8 @@ func (d *Document) start(pointer string) (*jsontree.Node, error) {
 	return nil, errors.New("a schema is an object, true or false")
 }
 
-// target returns what a reference of a schema means. «#/…» is a place of the document or,
-// where that has none, of the schema that owner is; nil: an anchor of it.
+// target returns the target of a schema's reference. «#/…» is a place of the document or, if the
+// document has no such place, of the schema owner; nil: the reference names an anchor of owner.
 func (d *Document) target(reference, owner *jsontree.Node) (*jsontree.Node, error) {
 	text, ok := reference.Text()
 	if !ok {

@@ -10,7 +10,7 @@ import (
 	"waybill.dev/shared/jsonscan"
 )
 
-// equal reports whether the value that r is at is one of a schema's.
+// equal reports whether the value at r equals a value of a schema.
 func (v *run) equal(want any, r jsonscan.Reader) bool {
 	if !v.spend(perCompare) {
 		return false
@@ -32,9 +32,9 @@ func (v *run) equal(want any, r jsonscan.Reader) bool {
 	return false
 }
 
-// says reports whether a string is a text.
+// says reports whether a JSON string equals a text.
 func (v *run) says(raw jsonscan.Value, text string) bool {
-	const longest = len(`\u0000`) // a character's
+	const longest = len(`\u0000`) // the longest encoding of a character
 	if len(raw) > longest*len(text)+len(`""`) {
 		return false
 	}
@@ -65,19 +65,19 @@ func (v *run) equalObject(want map[string]any, r jsonscan.Reader) bool {
 		v.take(&r)
 		count++
 	}
-	return count == len(want) // no name is there twice
+	return count == len(want) // all names are different
 }
 
-// unique reports whether the elements of the array that r is at all differ. They are told apart
-// by hashes of 64 bits, whose seed nobody knows: 131,072 elements, which is what fits into a
-// body of 1 MiB, are taken for equal by mistake once in a thousand million times.
+// unique reports whether all elements of the array at r differ. They are compared by hashes of 64
+// bits with a secret seed: for 131,072 elements, the most that fit into a body of 1 MiB, a false
+// match happens once in a thousand million times.
 func (v *run) unique(r jsonscan.Reader) bool {
 	h := hasher{run: v}
 	h.SetSeed(maphash.MakeSeed())
 	table, count := make([]uint64, 32), 0
 	r.Enter()
 	for r.Element() && !v.over() {
-		sum := h.sum(&r) | 1 // 0 is a free entry
+		sum := h.sum(&r) | 1 // 0 marks a free entry
 		if !put(table, sum) {
 			return false
 		}
@@ -107,13 +107,13 @@ func put(table []uint64, sum uint64) bool {
 	return true
 }
 
-// hasher makes hashes of values that are equal where the values are.
+// hasher makes hashes. Equal values have equal hashes.
 type hasher struct {
 	maphash.Hash
 	run *run
 }
 
-// sum returns the hash of the next value, and goes past it.
+// sum returns the hash of the next value, and moves past it.
 func (h *hasher) sum(r *jsonscan.Reader) uint64 {
 	var parts uint64
 	of := r.Kind()
@@ -128,7 +128,7 @@ func (h *hasher) sum(r *jsonscan.Reader) uint64 {
 		for name, ok := r.Member(); ok && !h.run.over(); name, ok = r.Member() {
 			h.run.name = name.AppendText(h.run.name[:0])
 			key := h.scalar('"', h.run.name)
-			parts += h.mix(':', key, h.sum(r)) // in any order
+			parts += h.mix(':', key, h.sum(r)) // the order does not matter
 		}
 	case '"':
 		raw := h.run.take(r)
@@ -168,12 +168,12 @@ func (h *hasher) mix(of byte, a, b uint64) uint64 {
 // numbers are equal when their decimals are.
 type decimal struct {
 	negative bool
-	digits   []byte // at most two parts of them
+	digits   []byte // digits, in two parts at most
 	fraction []byte
 	exponent int
 }
 
-// decimalOf reads a number that jsonscan has found fit for exact arithmetic.
+// decimalOf reads a number that jsonscan has accepted for exact arithmetic.
 func decimalOf(number []byte) decimal {
 	var d decimal
 	number, d.negative = bytes.CutPrefix(number, []byte("-"))
@@ -203,14 +203,14 @@ func decimalOf(number []byte) decimal {
 
 func (d decimal) isInteger() bool { return d.exponent >= 0 }
 
-// size is about how many digits the number has when it is written out.
+// size returns about how many digits the number has when it is written out.
 func (d decimal) size() int { return len(d.digits) + len(d.fraction) + max(d.exponent, -d.exponent) }
 
 func (d decimal) equal(other decimal) bool {
 	return d.negative == other.negative && d.exponent == other.exponent && bytes.Equal(d.append(nil), other.append(nil))
 }
 
-// append appends what is the same for equal numbers.
+// append appends a text that is the same for equal numbers.
 func (d decimal) append(b []byte) []byte {
 	if d.negative {
 		b = append(b, '-')

@@ -7,14 +7,14 @@ import (
 	library "github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// facts are what is worked out about a schema once, so that a value costs little.
+// facts are computed once for a schema, so that checking a value costs little.
 type facts struct {
 	types    types
-	names    map[string]int // members whose presence matters, by their number
+	names    map[string]int // number of each member whose presence matters
 	required []int
 	none     []bool // as many as names
 	refers   []*library.Schema
-	applies  bool // other schemas to the value as a whole
+	applies  bool // applies other schemas to the whole value
 }
 
 // types is a set of types of values.
@@ -52,15 +52,15 @@ func typeOf(kind byte) types {
 	return typeObject
 }
 
-// survey gathers the facts of a schema and of all that it leads to.
+// survey gathers the facts of a schema and of all schemas that it leads to.
 type survey struct {
 	of      map[*library.Schema]*facts
-	dynamic bool // some reference would depend on where it is met, if there were several resources
-	foreign bool // some schema is of a resource that the library brings with it
+	dynamic bool // the target of some reference would depend on where it is met, if there were several resources
+	foreign bool // some schema belongs to a resource of the library
 }
 
-// references returns what a schema refers to. A dynamic reference leads where it says: within
-// one resource, which is all that is compiled, each anchor is there once.
+// references returns the schemas that a schema refers to. A dynamic reference has one target: only
+// one resource is compiled, and within it each anchor exists once.
 func references(s *library.Schema) []*library.Schema {
 	var all []*library.Schema
 	if s.Ref != nil {
@@ -114,7 +114,7 @@ func (v *survey) visit(s *library.Schema) {
 	v.below(s)
 }
 
-// below visits what a schema leads to.
+// below visits the schemas that a schema leads to.
 func (v *survey) below(s *library.Schema) {
 	for _, schema := range []*library.Schema{
 		s.Not, s.If, s.Then, s.Else, s.PropertyNames, s.UnevaluatedProperties,

@@ -10,7 +10,7 @@ import (
 	"waybill.dev/shared/jsonscan"
 )
 
-// object checks an object's members, and goes past it.
+// object checks an object's members, and moves past it.
 func (v *run) object(s *library.Schema, r *jsonscan.Reader, same int, own *seen) bool {
 	f, start := v.facts[s], *r
 	first := len(v.present)
@@ -25,7 +25,7 @@ func (v *run) object(s *library.Schema, r *jsonscan.Reader, same int, own *seen)
 		count++
 	}
 	v.path = v.path[:len(v.path)-1]
-	v.spend(min(r.Offset()-from, 16*count)) // what stands between the values
+	v.spend(min(r.Offset()-from, 16*count)) // the bytes between the values
 	switch {
 	case s.MinProperties != nil && count < *s.MinProperties:
 		good = v.fails(&kind.MinProperties{Want: *s.MinProperties})
@@ -47,7 +47,7 @@ func (v *run) object(s *library.Schema, r *jsonscan.Reader, same int, own *seen)
 	return good
 }
 
-// member checks one member, of which r is at the value, and goes past it.
+// member checks one member and moves past its value, at which r is.
 func (v *run) member(s *library.Schema, f *facts, first int, raw jsonscan.Value, number int, r *jsonscan.Reader, own *seen) bool {
 	v.spend(len(raw))
 	v.name = raw.AppendText(v.name[:0])
@@ -99,7 +99,7 @@ func (v *run) member(s *library.Schema, f *facts, first int, raw jsonscan.Value,
 	return good
 }
 
-// dependent checks what some members ask of the object.
+// dependent checks the requirements that some members have for the object.
 func (v *run) dependent(s *library.Schema, f *facts, first int, start jsonscan.Reader, same int, own *seen) bool {
 	good := true
 	present := func(name string) bool { return v.present[first+f.names[name]] }
@@ -136,7 +136,7 @@ func (v *run) dependent(s *library.Schema, f *facts, first int, start jsonscan.R
 	return good
 }
 
-// array checks an array's elements, and goes past it.
+// array checks an array's elements, and moves past it.
 func (v *run) array(s *library.Schema, r *jsonscan.Reader, own *seen) bool {
 	good, count, matched := true, 0, 0
 	start := *r
@@ -168,8 +168,7 @@ func (v *run) array(s *library.Schema, r *jsonscan.Reader, own *seen) bool {
 	return v.counted(s, start, count, matched) && good
 }
 
-// elementSchema returns the schema that an element is held against; barred: there must be
-// none here.
+// elementSchema returns the schema of an element; barred: no element is allowed here.
 func (v *run) elementSchema(s *library.Schema, i int) (schema *library.Schema, barred bool) {
 	if i < len(s.PrefixItems) {
 		return s.PrefixItems[i], false
@@ -249,7 +248,7 @@ func (v *run) text(s *library.Schema, raw jsonscan.Value) bool {
 	return good
 }
 
-// characters counts what a string has of them.
+// characters counts the characters of a string.
 func characters(raw jsonscan.Value) int {
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return utf8.RuneCount(raw) - len(`""`)

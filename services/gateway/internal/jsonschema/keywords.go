@@ -6,9 +6,8 @@ import (
 	"waybill.dev/services/gateway/internal/jsontree"
 )
 
-// below returns the schemas that stand directly in the value of a schema's keyword, in their
-// order. What stands elsewhere, as in enum, const, default or examples, is a value, whatever it
-// looks like.
+// below returns the schemas that stand directly in the value of a schema's keyword, in their order.
+// A value in enum, const, default or examples is never a schema, whatever it looks like.
 func below(keyword string, value *jsontree.Node) iter.Seq[*jsontree.Node] {
 	return func(yield func(*jsontree.Node) bool) {
 		switch keyword {

@@ -11,17 +11,17 @@ import (
 	"waybill.dev/shared/input"
 )
 
-// Property is a member of an object that is made of schemas of a document.
+// Property is a member of an object that is made from schemas of a document.
 type Property struct {
 	Name        string
-	Pointer     string         // of its schema in the document; empty: Schema is it
-	Schema      jsontext.Value // that refers to nothing
-	Description string         // said of it when its schema says nothing
+	Pointer     string         // pointer to its schema in the document; empty: Schema is used
+	Schema      jsontext.Value // must have no references
+	Description string         // used when the schema has no description
 	Required    bool
 }
 
-// Object returns the schema, which stands for itself, of arguments that are an object with these
-// properties and no others.
+// Object returns a schema, complete in itself, for arguments that are an object with these properties and no
+// others.
 func (d *Document) Object(properties []Property) (jsontext.Value, error) {
 	b := newBundler(d, Arguments)
 	members, required := []byte{'{'}, []byte{'['}
@@ -115,8 +115,8 @@ func (d *Document) BundleObject(pointer string, side Side) (jsontext.Value, erro
 	return n.Raw, nil
 }
 
-// Choice returns the schema, which stands for itself, of Answers that are an object that fits one of the schemas at
-// JSON pointers. Each of them is one that IsObject.
+// Choice returns a schema, complete in itself, for Answers that are an object and fit one of the schemas at JSON
+// pointers. IsObject is true of each of them.
 func (d *Document) Choice(pointers []string) (jsontext.Value, error) {
 	if len(pointers) == 1 {
 		return d.BundleObject(pointers[0], Answers)
@@ -157,7 +157,7 @@ func (d *Document) IsObject(pointer string) bool {
 	return err == nil && d.isObject(n, n, make(map[*jsontree.Node]bool))
 }
 
-// isObject has in seen what it found; a schema that leads back to itself says nothing.
+// isObject notes its results in seen. A schema that leads back to itself says nothing.
 func (d *Document) isObject(n, owner *jsontree.Node, seen map[*jsontree.Node]bool) bool {
 	if is, known := seen[n]; known {
 		return is

@@ -8,16 +8,16 @@ import (
 	"waybill.dev/services/gateway/internal/jsontree"
 )
 
-// modern turns the schemas of an OpenAPI 3.0 document into those of JSON Schema 2020-12:
-// `nullable`, which counts only beside a type, the boolean `exclusiveMinimum` and
-// `exclusiveMaximum`, and `$ref`, which leaves no room for others beside it but for `readOnly`
-// and `writeOnly`, which people write there. What has none of these stays as it is written, and
-// every value where it is.
+// modern turns the schemas of an OpenAPI 3.0 document into schemas of JSON Schema 2020-12:
+// `nullable`, which counts only beside a type; the boolean `exclusiveMinimum` and
+// `exclusiveMaximum`; and `$ref`, which allows no other keywords beside it except `readOnly` and
+// `writeOnly`, because people write those there. Everything else stays as it is written, and every
+// value stays in its place.
 func modern(document *jsontree.Node) jsontext.Value {
 	return rewrite(document, false)
 }
 
-// rewrite writes a value anew where something below it changes.
+// rewrite rewrites a value if something below it changes.
 func rewrite(n *jsontree.Node, schema bool) jsontext.Value {
 	switch n.Kind() {
 	case '[':
@@ -39,7 +39,7 @@ func rewrite(n *jsontree.Node, schema bool) jsontext.Value {
 	return n.Raw
 }
 
-// rewriteObject writes an object with other values; a nil one is left out.
+// rewriteObject writes an object with other values. A member with a nil value is left out.
 func rewriteObject(n *jsontree.Node, value func(name string, member *jsontree.Node) jsontext.Value) jsontext.Value {
 	if n.Kind() != '{' {
 		return n.Raw
@@ -118,7 +118,7 @@ func rewriteSchema(n *jsontree.Node) jsontext.Value {
 	})
 }
 
-// rewriteBound makes the bound itself of the word that it is none of its own range.
+// rewriteBound turns a boolean exclusiveMinimum or exclusiveMaximum into the bound itself.
 func rewriteBound(n *jsontree.Node, name string, member *jsontree.Node) jsontext.Value {
 	bound := n.Member(strings.ToLower(strings.TrimPrefix(name, "exclusive")))
 	switch {

@@ -13,51 +13,51 @@ import (
 	"waybill.dev/shared/jsonscan"
 )
 
-// Bounds of what checking a value costs. The unit is about a nanosecond on one processor: a byte
-// that is passed over costs one, a schema that is met costs visit. A schema whose choices
-// multiply with each level is given up before it has cost 50 ms for each MiB.
+// Bounds of what checking a value costs. The unit is about a nanosecond on one processor: each byte
+// that is skipped costs one, each schema that is visited costs visit. A check against a schema with
+// choices that multiply at each level is given up before it has cost 50 ms for each MiB.
 const (
 	baseBudget    = 4 << 20
 	budgetPerByte = 32
 	visit         = 32
-	perPattern    = 8   // for each byte that a pattern is held against
+	perPattern    = 8   // for each byte that is matched against a pattern
 	perCompare    = 16  // for each value of an enum
 	perHash       = 4   // for each byte of an array whose elements must differ
-	perNumber     = 256 // for a number that is reckoned with, and more for a long one
+	perNumber     = 256 // for arithmetic with a number; a long number costs more
 	lookEvery     = 1 << 16
 )
 
-// maxNoted ends a run in which only the same few violations are found over and over, as below
-// a name that is too long to be shown.
+// maxNoted ends a run that finds the same few violations over and over, for example below a name
+// that is too long to be shown.
 const maxNoted = 10 * maxViolations
 
-// tooComplex is said of a value that is given up.
+// tooComplex is the violation of a value that was given up.
 const tooComplex = "is too expensive to check against its schema"
 
-// run checks one value. It reads the text itself, whose syntax is known to be good: a tree
-// of it would be many times its size.
+// run checks one value. It reads the text itself, whose syntax has been checked: a tree of it would
+// be many times its size.
 type run struct {
 	ctx    context.Context //nolint:containedctx // a run lives as long as one call
 	facts  map[*library.Schema]*facts
 	path   jsonscan.Path
-	quiet  int // above 0 it only matters whether a value fits
+	quiet  int // above 0, only the yes or no matters: violations are not noted
 	budget int
-	look   int  // what is left of the budget when the context is looked at next
+	look   int  // remaining budget at which the context is checked next
 	given  bool // given up: too much work, or the context has ended
-	done   bool // more is wrong than is told
+	done   bool // there are more violations than are reported
 
-	// chain are the schemas that led to the present one; those that speak of the same value
-	// begin at what fits is told.
+	// chain are the schemas that led to the current one. Those that apply to the same value begin
+	// at the index that fits gets.
 	chain []*library.Schema
 
 	found   []Violation
-	noted   int // the same violation may be noted many times
+	noted   int // number of notes, which may repeat the same violation
 	rat     big.Rat
 	present []bool // of the objects that are being read, see facts.names
 	name    []byte
 }
 
-// spend takes work from the budget; false: nothing more is to be done.
+// spend takes work from the budget; false: stop.
 func (v *run) spend(work int) bool {
 	v.budget -= work
 	if v.budget < v.look {
@@ -67,17 +67,17 @@ func (v *run) spend(work int) bool {
 	return !v.over()
 }
 
-// over tells that nothing more is to be done.
+// over reports whether to stop.
 func (v *run) over() bool { return v.given || v.done }
 
-// take goes past the next value.
+// take moves past the next value.
 func (v *run) take(r *jsonscan.Reader) jsonscan.Value {
 	value := r.Take()
 	v.spend(len(value))
 	return value
 }
 
-// fails notes what a keyword finds wrong with the present value, and returns false.
+// fails notes a fault of the current value that a keyword has found, and returns false.
 func (v *run) fails(k library.ErrorKind) bool {
 	if v.quiet == 0 {
 		v.note(detail(k))
@@ -85,8 +85,8 @@ func (v *run) fails(k library.ErrorKind) bool {
 	return false
 }
 
-// note notes a fault of the present value, or of a member of it. One more than is told ends
-// the run.
+// note notes a fault of the current value, or of a member of it. The first fault beyond the maximum
+// ends the run.
 func (v *run) note(detail string, names ...string) {
 	if v.quiet > 0 || v.over() {
 		return
@@ -104,9 +104,8 @@ func (v *run) note(detail string, names ...string) {
 	}
 }
 
-// fits checks the value that r is at, and goes past it. The schemas of chain from same on are
-// being held against the same value. sees is told what of it the schema speaks of; nil: nobody
-// asks.
+// fits checks the value at r, and moves past it. The schemas of chain from index same on apply to
+// the same value. sees records the parts that the schema evaluates; nil: no caller asks for them.
 func (v *run) fits(s *library.Schema, r *jsonscan.Reader, same int, sees *seen) bool {
 	start := *r
 	if !v.spend(visit) {
@@ -161,13 +160,13 @@ func (v *run) fits(s *library.Schema, r *jsonscan.Reader, same int, sees *seen) 
 	return good && !v.over()
 }
 
-// whole checks a value against the keywords that say all about it: when one of them does not
-// fit, the others would only say the same.
+// whole checks a value against the keywords that describe it completely: when one of them fails,
+// the others would only repeat that.
 func (v *run) whole(s *library.Schema, r jsonscan.Reader) bool {
 	of := r.Kind()
 	if want := v.facts[s].types; want != 0 && want&typeOf(of) == 0 && (of != '0' || want&typeInteger == 0 || !v.isInteger(r)) {
 		if v.quiet > 0 {
-			return false // the words are not needed
+			return false // the texts are not needed
 		}
 		return v.fails(&kind.Type{Want: s.Types.ToStrings()})
 	}
@@ -192,14 +191,14 @@ func (v *run) whole(s *library.Schema, r jsonscan.Reader) bool {
 
 var errFormat = errors.New("too long, or given up")
 
-// format reports whether a text has a format. Only addresses are longer than a line.
+// format checks a text against a format. Only addresses may be longer than a line.
 func (v *run) format(format *library.Format, raw jsonscan.Value) error {
 	const longest = 8 << 10
 	limit, work := longest, perPattern*len(raw)
 	switch format.Name {
 	case "uri", "iri", "uri-reference", "iri-reference":
 		limit = len(raw)
-	case "regex": // is compiled, which costs more than it is long
+	case "regex": // the text is compiled, which costs more than its length
 		limit, work = longest/32, baseBudget/16
 	}
 	if len(raw) > limit || !v.spend(work) {
@@ -209,12 +208,12 @@ func (v *run) format(format *library.Format, raw jsonscan.Value) error {
 	return format.Validate(text)
 }
 
-// apply checks the value at start, which others of the chain are about, too.
+// apply checks the value at start, to which other schemas of the chain apply, too.
 func (v *run) apply(s *library.Schema, start jsonscan.Reader, same int, own *seen) bool {
 	return v.fits(s, &start, same, own)
 }
 
-// quietly is apply where it only matters whether the value fits.
+// quietly is apply for when only the result matters, not the violations.
 func (v *run) quietly(s *library.Schema, start jsonscan.Reader, same int, own *seen) bool {
 	v.quiet++
 	good := v.fits(s, &start, same, own)
@@ -277,7 +276,7 @@ func (v *run) oneOf(schemas []*library.Schema, start jsonscan.Reader, same int, 
 	return first >= 0 || v.fails(&kind.OneOf{})
 }
 
-// unevaluated checks what no other keyword has spoken of.
+// unevaluated checks the parts that no other keyword has evaluated.
 func (v *run) unevaluated(s *library.Schema, start jsonscan.Reader, own *seen) bool {
 	schema, of := s.UnevaluatedProperties, byte('{')
 	if start.Kind() == '[' {
@@ -307,7 +306,7 @@ func (v *run) unevaluated(s *library.Schema, start jsonscan.Reader, own *seen) b
 	return good
 }
 
-// result are the violations in the order of their places.
+// result returns the violations in the order of their places.
 func (v *run) result() []Violation {
 	if v.given {
 		return []Violation{{Detail: tooComplex}}
@@ -324,8 +323,7 @@ func (v *run) result() []Violation {
 	return v.found
 }
 
-// seen is what of an object or array schemas have spoken of, by the number of the member or
-// element; nil: nobody asks.
+// seen records which members or elements schemas have evaluated, by number; nil: no caller asks.
 type seen struct {
 	all  bool
 	bits []uint64

@@ -1,6 +1,6 @@
-// Package jsonschema compiles and checks the JSON Schemas of an OpenAPI document, and cuts
-// them out of it, so that each stands for itself. A document is a world of its own:
-// nothing is ever read from a disk or a network for the sake of a reference.
+// Package jsonschema compiles and checks the JSON Schemas of an OpenAPI document, and extracts them, so that each
+// is complete in itself. References stay within the document: nothing is ever read from a disk or a network to
+// resolve them.
 package jsonschema
 
 import (
@@ -19,7 +19,7 @@ import (
 	"waybill.dev/shared/jsonscan"
 )
 
-// location is the name of a schema while it is compiled; nothing is behind it.
+// location is the name of a schema while it is compiled. It is never fetched.
 const location = "https://schema.invalid/"
 
 // Schema checks values. It may be used by several goroutines.
@@ -28,14 +28,14 @@ type Schema struct {
 	facts    map[*library.Schema]*facts
 }
 
-// Format is a format of texts besides those of JSON Schema.
+// Format is a format of texts in addition to those of JSON Schema.
 type Format struct {
 	Name string
-	// Check says what is wrong with a text, without repeating it; empty: nothing.
+	// Check returns the fault of a text, without repeating the text; empty: none.
 	Check func(text string) string
 }
 
-// formatError is what a Format has said of a text.
+// formatError is the fault that a Format has found in a text.
 type formatError string
 
 func (f formatError) Error() string { return string(f) }
@@ -49,8 +49,7 @@ func (f Format) validate(value any) error {
 	return nil
 }
 
-// Compile compiles a schema that stands for itself. Formats are asserted, patterns are
-// those of RE2.
+// Compile compiles a schema that is complete in itself. Formats are asserted. Patterns have the syntax of RE2.
 func Compile(value jsontext.Value, formats ...Format) (*Schema, error) {
 	return compile(value, nil, &patterns{}, formats...)
 }
@@ -58,7 +57,7 @@ func Compile(value jsontext.Value, formats ...Format) (*Schema, error) {
 // patterns are the regular expressions of a document's schemas, by their text. Documents write the same ones many
 // times, and one can take 100 KB.
 type patterns struct {
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	known map[string]*regexp.Regexp
 }
 
@@ -82,7 +81,7 @@ func (p *patterns) compile(expression string, budget *Budget) (*regexp.Regexp, e
 	return compiled, nil
 }
 
-// compile is Compile within a budget, from which the value itself is taken already.
+// compile is Compile within a budget. The cost of the value itself has been taken already.
 func compile(value jsontext.Value, budget *Budget, known *patterns, formats ...Format) (*Schema, error) {
 	document, err := library.UnmarshalJSON(bytes.NewReader(value))
 	if err != nil {
@@ -95,7 +94,7 @@ func compile(value jsontext.Value, budget *Budget, known *patterns, formats ...F
 		compiler.RegisterFormat(&library.Format{Name: f.Name, Validate: f.validate})
 	}
 	compiler.UseLoader(nowhere{})
-	compiling := true // values are held to the format regex later, at nobody's expense
+	compiling := true // values are checked against the format regex later, without a budget
 	compiler.UseRegexpEngine(func(expression string) (library.Regexp, error) {
 		if compiling {
 			return known.compile(expression, budget)
@@ -121,7 +120,7 @@ func compile(value jsontext.Value, budget *Budget, known *patterns, formats ...F
 	return &Schema{compiled, found.of}, nil
 }
 
-// resources reports whether a schema has others with an $id in it, or what looks like them.
+// resources reports whether a schema contains others with an $id, or values that look like them.
 func resources(schema jsontext.Value) bool {
 	root, err := jsontree.Parse(schema)
 	return err == nil && identified(root, root)
@@ -144,14 +143,14 @@ func identified(n, root *jsontree.Node) bool {
 	return false
 }
 
-// nowhere is where documents come from that a schema refers to.
+// nowhere loads the documents that a schema refers to: it has none.
 type nowhere struct{}
 
 func (nowhere) Load(string) (any, error) {
 	return nil, errors.New("it is not in the document")
 }
 
-// plain says in our own words what the library found.
+// plain puts an error of the library into our own words.
 func plain(err error) error {
 	if load, ok := errors.AsType[*library.LoadURLError](err); ok {
 		return fmt.Errorf("it refers to %s, which is not in the document", load.URL)
@@ -174,9 +173,9 @@ func plain(err error) error {
 	return fmt.Errorf("%s %s", place, found[0].Detail)
 }
 
-// Validate returns what is wrong with a value, which should be JSON; nil: nothing. It ends
-// with ctx, and then, as for a value that takes more work than its size allows, says so. Of a
-// value, nothing but its names is ever copied.
+// Validate returns what is wrong with a value, which should be JSON; nil: nothing. When ctx ends, or the value
+// takes more work than its size allows, Validate stops and reports that. It copies nothing of a value but its
+// names.
 func (s *Schema) Validate(ctx context.Context, value []byte) []Violation {
 	if faults := input.CheckExact(ctx, value, "value"); len(faults) > 0 {
 		found := make([]Violation, len(faults))

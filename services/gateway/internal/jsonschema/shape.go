@@ -6,18 +6,18 @@ import (
 	"waybill.dev/services/gateway/internal/jsontree"
 )
 
-// maxParts bounds how many schemas are looked at to find out what a text may mean.
+// maxParts bounds how many schemas are read to find out the types of a text.
 const maxParts = 256
 
-// Shape is what a schema of a document says of the types of a value, as far as can be seen without
-// reasoning. It is for text, which says nothing of types.
+// Shape describes the types of a value according to its schema, as far as can be seen without reasoning. It is for
+// values given as text, which has no types.
 type Shape struct {
 	document *Document
-	parts    []*jsontree.Node // the schemas that speak of the value
-	types    []string         // that these schemas name, in order
+	parts    []*jsontree.Node // schemas that apply to the value
+	types    []string         // types that these schemas name, in order
 }
 
-// Shape returns that of the schema at a JSON pointer; there need be none.
+// Shape returns the shape of the schema at a JSON pointer, which need not exist.
 func (d *Document) Shape(pointer string) Shape {
 	n, err := d.start(pointer)
 	if pointer == "" || err != nil {
@@ -26,7 +26,7 @@ func (d *Document) Shape(pointer string) Shape {
 	return d.shape(n)
 }
 
-// ShapeOf returns the shape of a schema that refers to nothing.
+// ShapeOf returns the shape of a schema without references.
 func ShapeOf(schema *jsontree.Node) Shape { return (&Document{root: schema}).shape(schema) }
 
 func (d *Document) shape(schemas ...*jsontree.Node) Shape {
@@ -42,7 +42,7 @@ func (d *Document) shape(schemas ...*jsontree.Node) Shape {
 	return s
 }
 
-// gather adds a schema, and those that speak of the same value.
+// gather adds a schema, and those that apply to the same value.
 func (d *Document) gather(parts []*jsontree.Node, n, owner *jsontree.Node) []*jsontree.Node {
 	if n.Kind() != '{' || len(parts) == maxParts || slices.Contains(parts, n) {
 		return parts
@@ -113,7 +113,7 @@ func (s Shape) Has(types ...string) bool {
 	return len(all) == 0 || slices.ContainsFunc(types, func(name string) bool { return slices.Contains(all, name) })
 }
 
-// Is reports whether the schema says that the value has the type, and no other but null.
+// Is reports whether the schema allows only the type and null.
 func (s Shape) Is(name string) bool {
 	all := s.types
 	return slices.Contains(all, name) && !slices.ContainsFunc(all, func(other string) bool { return other != name && other != "null" })
@@ -157,7 +157,7 @@ func (s Shape) below(of func(*jsontree.Node) *jsontree.Node) Shape {
 	return s.document.shape(found...)
 }
 
-// Binary reports whether the schema says that the value is bytes, which JSON does not have.
+// Binary reports whether the schema says that the value is bytes, a type that JSON does not have.
 func (s Shape) Binary() bool {
 	return slices.ContainsFunc(s.parts, func(n *jsontree.Node) bool {
 		format, _ := n.Member("format").Text()
@@ -166,8 +166,8 @@ func (s Shape) Binary() bool {
 	})
 }
 
-// Open reports whether an object may have members that the schema does not name, and says of
-// what they are or that they may be there.
+// Open reports whether an object may have members that the schema does not name, and the schema describes or
+// explicitly allows them.
 func (s Shape) Open() bool {
 	return len(s.Names()) == 0 || slices.ContainsFunc(s.parts, func(n *jsontree.Node) bool {
 		more := n.Member("additionalProperties")
@@ -175,8 +175,7 @@ func (s Shape) Open() bool {
 	})
 }
 
-// Narrow reports whether the schema asks more of a text than to be one: then its length counts,
-// or what is in it.
+// Narrow reports whether the schema restricts the length or the content of a text.
 func (s Shape) Narrow() bool {
 	return slices.ContainsFunc(s.parts, func(n *jsontree.Node) bool {
 		for _, keyword := range []string{"minLength", "maxLength", "pattern", "enum", "const", "not", "if"} {

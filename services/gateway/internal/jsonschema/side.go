@@ -9,21 +9,21 @@ import (
 	"waybill.dev/services/gateway/internal/jsontree"
 )
 
-// Side is who writes a value. It decides what the members are that a schema calls readOnly or
-// writeOnly, at whatever depth, through $ref and allOf.
+// Side says who writes a value. It decides which members a schema calls readOnly or writeOnly, at
+// any depth, through $ref and allOf.
 type Side uint8
 
 // The sides of a call.
 const (
-	// Requests need not have members that are readOnly, required or not.
+	// Requests may leave out members that are readOnly, even required ones.
 	Requests Side = iota
-	// Arguments are what requests are made of: they show no member that is readOnly.
+	// Arguments are the values that requests are made from: members that are readOnly are left out.
 	Arguments
-	// Answers show no member that is writeOnly.
+	// Answers leave out members that are writeOnly.
 	Answers
 )
 
-// keyword marks the members that the side does not write.
+// keyword returns the keyword that marks the members that the side does not write.
 func (s Side) keyword() string {
 	if s == Answers {
 		return "writeOnly"
@@ -31,10 +31,10 @@ func (s Side) keyword() string {
 	return "readOnly"
 }
 
-// cuts reports whether such members are left out, and not only made optional.
+// cuts reports whether marked members are left out, instead of being made optional.
 func (s Side) cuts() bool { return s != Requests }
 
-// marksOf returns the sides for which a document has marks at all.
+// marksOf returns the sides for which a document has any marks.
 func marksOf(root *jsontree.Node) (sides [Answers + 1]bool) {
 	for side := range sides {
 		sides[side] = bytes.Contains(root.Raw, []byte(`"`+Side(side).keyword()+`"`))
@@ -42,11 +42,11 @@ func marksOf(root *jsontree.Node) (sides [Answers + 1]bool) {
 	return sides
 }
 
-// part is a schema that speaks of the same value as another, with what its local references
-// begin at.
+// part is a schema that applies to the same value as another one, with the base of its local
+// references.
 type part struct{ schema, owner *jsontree.Node }
 
-// same returns the schemas that hold for a value whenever n does.
+// same returns the schemas that apply to every value to which n applies.
 func (b *bundler) same(n, owner *jsontree.Node) iter.Seq[part] {
 	return func(yield func(part) bool) {
 		if reference := n.Member("$ref"); reference != nil && owner.Member("$id") == nil {
@@ -62,12 +62,12 @@ func (b *bundler) same(n, owner *jsontree.Node) iter.Seq[part] {
 	}
 }
 
-// marked reports whether a schema is one of what the side does not write.
+// marked reports whether a schema describes a value that the side does not write.
 func (b *bundler) marked(n, owner *jsontree.Node) bool {
 	if is, known := b.marks[n]; known {
 		return is
 	}
-	b.marks[n] = false // one that leads back to itself says nothing
+	b.marks[n] = false // a schema that leads back to itself says nothing
 	is := n.Member(b.side.keyword()).True()
 	for p := range b.same(n, owner) {
 		is = is || b.marked(p.schema, p.owner)
@@ -92,7 +92,7 @@ func (b *bundler) hidden(n, owner *jsontree.Node) []string {
 		names = append(names, b.hidden(p.schema, p.owner)...)
 	}
 	if b.document.budget.take(int64(len(names))) != nil {
-		return nil // it is told when the bundle is done
+		return nil // the error is reported when the bundle is done
 	}
 	b.hides[n] = union(names, nil)
 	return b.hides[n]
@@ -107,8 +107,8 @@ func union(a, b []string) []string {
 	return slices.Compact(all)
 }
 
-// extra returns the names of hidden that a schema, of the same value as the one that hides them,
-// speaks of and does not hide itself.
+// extra returns those names of hidden that a schema mentions and does not hide itself. The schema
+// applies to the same value as the one that hides them.
 func (b *bundler) extra(target *jsontree.Node, hidden []string) []string {
 	own := b.hidden(target, target)
 	left := slices.DeleteFunc(slices.Clone(hidden), func(name string) bool { return slices.Contains(own, name) })
@@ -120,7 +120,8 @@ func (b *bundler) extra(target *jsontree.Node, hidden []string) []string {
 	return slices.DeleteFunc(left, func(name string) bool { return !said[name] })
 }
 
-// mentions gathers the members that a schema, and those that hold with it, have rules for.
+// mentions gathers the members that a schema, and the schemas that apply together with it, have
+// rules for.
 func (b *bundler) mentions(of part, said map[string]bool, seen map[*jsontree.Node]bool) {
 	if seen[of.schema] || b.document.budget.take(1) != nil {
 		return
@@ -152,8 +153,8 @@ func (b *bundler) mentions(of part, said map[string]bool, seen map[*jsontree.Nod
 	}
 }
 
-// holds reports whether the schemas of a keyword may only narrow the value that the schema around
-// them is about. In not and if they would widen it.
+// holds reports whether the schemas of a keyword can only narrow the value of the schema around
+// them. Those of not and if would widen it.
 func holds(keyword string) bool {
 	switch keyword {
 	case "allOf", "anyOf", "oneOf", "then", "else", "dependentSchemas":
@@ -162,12 +163,12 @@ func holds(keyword string) bool {
 	return false
 }
 
-// isChoice reports whether a keyword tells forms of a value apart.
+// isChoice reports whether a keyword distinguishes forms of a value.
 func isChoice(keyword string) bool { return keyword == "anyOf" || keyword == "oneOf" }
 
 // leaveOut notes the members of a schema that the side does not write, so that the copy leaves them
-// out. Inside anyOf and oneOf, no list of required members is emptied: such a list tells the forms
-// of the value apart.
+// out. Inside anyOf and oneOf, no list of required members is emptied: such a list distinguishes
+// the forms of the value.
 func (w *walker) leaveOut(n *jsontree.Node, hidden []string, choice bool) {
 	if len(hidden) == 0 {
 		return
@@ -183,7 +184,7 @@ func (w *walker) leaveOut(n *jsontree.Node, hidden []string, choice bool) {
 	}
 }
 
-// optional takes names from a list.
+// optional removes names from a list.
 func (w *walker) optional(list *jsontree.Node, hides func(string) bool, keep bool) {
 	var left []string
 	for _, element := range list.Elements() {
@@ -197,10 +198,10 @@ func (w *walker) optional(list *jsontree.Node, hides func(string) bool, keep boo
 	w.edits = append(w.edits, edit{list.Start, list.Start + len(list.Raw), "[" + strings.Join(left, ",") + "]"})
 }
 
-// cutMembers takes members from an object, with the commas that they need no more.
+// cutMembers removes members from an object, with the commas around them.
 func (w *walker) cutMembers(object *jsontree.Node, hides func(string) bool) {
 	begin := object.Start + 1
-	at, lead, kept := begin, begin, false // at: where the member before ends; lead: where those end that nothing is kept before
+	at, lead, kept := begin, begin, false // at: end of the member before; lead: end of the removed members at the beginning
 	for name, member := range object.Members() {
 		end := member.Start + len(member.Raw)
 		switch {
@@ -224,7 +225,7 @@ func (w *walker) cutMembers(object *jsontree.Node, hides func(string) bool) {
 	}
 }
 
-// isCut reports whether a schema stands in a member that is left out.
+// isCut reports whether a schema is inside a member that is left out.
 func isCut(target *jsontree.Node, cut []*jsontree.Node) bool {
 	return slices.ContainsFunc(cut, func(member *jsontree.Node) bool {
 		_, ok := within(target, member)

@@ -14,15 +14,16 @@ import (
 	"waybill.dev/shared/jsonscan"
 )
 
-// maxViolations bounds what is told of one value: a long one may be wrong everywhere.
+// maxViolations bounds the violations that are reported for one value: a long value may be wrong
+// everywhere.
 const maxViolations = jsonscan.MaxFaults
 
-// Violation is one thing that is wrong with a value: where, as a JSON pointer, and what.
-// Detail never repeats the value.
+// Violation is one fault of a value: its place, as a JSON pointer, and a description. Detail never
+// repeats the value.
 type Violation struct{ Pointer, Detail string }
 
-// violations returns the causes at the bottom, in the order of their places. Of a choice,
-// no branch says more than that none fits.
+// violations returns the innermost causes, in the order of their places. If no branch of a choice
+// fits, that is reported once, without the faults of the branches.
 func violations(err *library.ValidationError) []Violation {
 	var found []Violation
 	collect(err, &found)
@@ -88,7 +89,7 @@ func choice(k library.ErrorKind) string {
 
 const lacksElement = "lacks a required element"
 
-// detail says what a keyword asks for.
+// detail describes the requirement of a keyword.
 func detail(k library.ErrorKind) string {
 	switch k := k.(type) {
 	case *kind.AnyOf, *kind.OneOf:
@@ -124,7 +125,7 @@ func detail(k library.ErrorKind) string {
 	return bound(k)
 }
 
-// bound says what a keyword with a number asks for.
+// bound describes the requirement of a keyword with a number.
 func bound(k library.ErrorKind) string {
 	switch k := k.(type) {
 	case *kind.MinLength:
@@ -170,7 +171,7 @@ func number(r *big.Rat) string {
 	return strconv.FormatFloat(f, 'g', -1, 64)
 }
 
-// list writes values of a schema, as many as a sentence bears.
+// list writes values of a schema, as many as fit into a sentence.
 func list(values []any) string {
 	const most = 20
 	var words []string

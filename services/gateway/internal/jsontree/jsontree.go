@@ -1,5 +1,5 @@
-// Package jsontree reads JSON as it was written: members in their order, each value with
-// its bytes and with the place where it stands.
+// Package jsontree reads JSON as it was written: members in their order, each value with its bytes
+// and its position.
 package jsontree
 
 import (
@@ -15,25 +15,25 @@ import (
 	"waybill.dev/shared/jsonscan"
 )
 
-// Node is a value. The methods of a nil Node answer as for a value that has nothing, so a
-// path through a document needs no checks on its way.
+// Node is a value. A nil Node answers like an empty value, so a path through a document can be
+// followed without checks.
 type Node struct {
 	Raw   jsontext.Value // as it was written
-	Start int            // where Raw begins in what was parsed
+	Start int            // offset of Raw in the parsed text
 
 	parent   *Node
-	name     string // in the parent: of the member, or the index
+	name     string // name of the member, or index, in the parent
 	children []*Node
-	members  map[string]*Node // of an object
+	members  map[string]*Node // members of an object
 }
 
-// maxValues bounds a tree, which takes some 150 bytes for each value in it: it is for what
-// operators write, never for what a request brings.
+// maxValues bounds a tree, which takes some 150 bytes for each value: trees are for files that
+// operators write, never for the bodies of requests.
 const maxValues = 200_000
 
 // Parse reads a value. It may be nested input.MaxDepth levels deep.
 func Parse(raw []byte) (*Node, error) {
-	faults, err := jsonscan.Check(context.Background(), raw, jsonscan.Options{AnyText: true}) // a file's size bounds it
+	faults, err := jsonscan.Check(context.Background(), raw, jsonscan.Options{AnyText: true}) // the size of a file bounds it
 	if err != nil {
 		return nil, fmt.Errorf("read JSON: %w", err)
 	}
@@ -104,7 +104,7 @@ func (n *Node) Pointer() string {
 	return n.parent.Pointer() + input.Pointer(n.name)
 }
 
-// Name returns the member's name, or the index, that the value has in what it is part of.
+// Name returns the name or index of the value in the object or array that it is part of.
 func (n *Node) Name() string {
 	if n == nil {
 		return ""
@@ -126,7 +126,7 @@ func (n *Node) Members() iter.Seq2[string, *Node] {
 	}
 }
 
-// Len returns how many members or elements there are.
+// Len returns the number of members or elements.
 func (n *Node) Len() int {
 	if n == nil {
 		return 0
@@ -150,7 +150,7 @@ func (n *Node) Elements() []*Node {
 	return n.children
 }
 
-// Text returns what a string says; ok is false when the value is none.
+// Text returns the text of a string; ok is false when the value is no string.
 func (n *Node) Text() (text string, ok bool) {
 	if n.Kind() != '"' {
 		return "", false

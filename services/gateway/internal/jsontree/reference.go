@@ -7,8 +7,8 @@ import (
 	"waybill.dev/shared/input"
 )
 
-// Fragment returns the JSON pointer of a reference to the same document; ok is false for
-// one to another document, or to an anchor.
+// Fragment returns the JSON pointer of a reference within the same document; ok is false for a
+// reference to another document, or to an anchor.
 func Fragment(reference string) (pointer string, ok bool) {
 	fragment, ok := strings.CutPrefix(reference, "#")
 	if !ok || (fragment != "" && fragment[0] != '/') {
@@ -18,15 +18,15 @@ func Fragment(reference string) (pointer string, ok bool) {
 	return pointer, err == nil
 }
 
-// Reference returns the reference that leads to what is at a pointer of the same document.
+// Reference returns the reference to a pointer of the same document.
 func Reference(pointer string) string {
 	place := url.URL{Fragment: pointer}
 	return "#" + place.EscapedFragment()
 }
 
-// Follow returns what a value with a `$ref` stands for, through as many as there are. what
-// is the reference that leads nowhere, leads round in a circle or out of the document, and
-// nil comes with it.
+// Follow returns the target of a value with a `$ref`, through any number of references. If a
+// reference leads nowhere, in a circle or out of the document, target is nil and what is that
+// reference.
 func (n *Node) Follow(root *Node) (target *Node, what string) {
 	for hops := 0; ; hops++ {
 		reference, ok := n.Member("$ref").Text()

@@ -1,6 +1,6 @@
-// Package local serves the routes of a folder of this machine. The folder is compiled into
-// a site as a whole or not at all, and watched: a change that is good takes the place of the
-// site at once, one that is not is logged, and nothing changes.
+// Package local serves the routes of a folder of this machine. The folder is compiled into a site as a whole or
+// not at all, and watched. A change without faults replaces the site at once; a change with faults is logged, and
+// the old site stays.
 package local
 
 import (
@@ -31,41 +31,41 @@ import (
 
 // Options of the routes; Egress, Authenticator, Logger and Registerer are required.
 type Options struct {
-	// Dir is the folder of the route files; empty: the routes that Waybill comes with.
+	// Dir is the folder of the route files; empty: Waybill's built-in routes.
 	Dir string
-	// Fallback takes those too when Dir is missing or has no route file.
+	// Fallback uses the built-in routes also when Dir is missing or has no route file.
 	Fallback bool
-	// Modules are the handlers that route files may name besides the gateway's own: by
-	// NAME of $import(./modules/NAME), then by export.
+	// Modules are the handlers that route files may name in addition to the gateway's own: by NAME of
+	// $import(./modules/NAME), then by export.
 	Modules map[string]map[string]route.Handler
-	// Policies are those that route files may define; nil: the gateway's own.
+	// Policies are the policies that route files may define; nil: the gateway's own.
 	Policies *policy.Registry
-	// Reserved are the templates of the paths that are served before any route is asked.
+	// Reserved are the templates of the paths that Waybill itself serves before routes are matched.
 	Reserved []string
-	// Variables have the values that $env(NAME) stands for. Version is that of the process, which WAYBILL_VERSION
-	// stands for.
+	// Variables have the values that $env(NAME) stands for. Version is the version of the process, which
+	// WAYBILL_VERSION stands for.
 	Variables     site.Variables
 	Version       string
 	Egress        *egress.Policy
 	Authenticator route.Authenticator
-	// Tokens lets people in at MCP servers besides; nil: keys alone do.
+	// Tokens also lets people with access tokens in at MCP servers; nil: only keys count.
 	Tokens route.Tokens
-	// Changes tell AI clients that follow resources; nil: nobody can be told.
+	// Changes notify AI clients that follow resources; nil: there are no notifications.
 	Changes route.Changes
-	Memory  *body.Memory // for requests and for answers of back ends; nil: without a bound
-	// Account is the one that the routes belong to; empty: domain.DefaultAccount.
+	Memory  *body.Memory // for requests and for answers of back ends; nil: unbounded
+	// Account is the account that the routes belong to; empty: domain.DefaultAccount.
 	Account string
-	// Traffic keeps counts and logs of the requests, as those of the deployment
-	// domain.LocalDeployment; nil: nobody does.
+	// Traffic keeps counts and logs of the requests, as requests of the deployment domain.LocalDeployment; nil:
+	// there are none.
 	Traffic *observe.Recorder
-	// Meters hold callers to their plans; nil: nobody does.
+	// Meters hold callers to their plans; nil: plans have no effect.
 	Meters     route.Meters
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 }
 
-// Routes are those of the folder. What they are at one moment is a site; what outlives sites,
-// connections and counts, is here.
+// Routes are the routes of the folder. A site is their state at one moment; Routes holds everything that outlives
+// sites: connections and counts.
 type Routes struct {
 	options    Options
 	rateLimits ratelimit.Counters
@@ -73,16 +73,16 @@ type Routes struct {
 	metrics    *metrics
 	current    atomic.Pointer[served]
 
-	mu   sync.Mutex     // of what changes the site
-	seen *folder.Folder // what was last looked at, good or bad
-	// refused is what is wrong with seen, as long as it has not been logged.
+	mu   sync.Mutex     // held while the site is changed
+	seen *folder.Folder // the folder as last read, good or bad
+	// refused are the faults of seen, until they have been logged.
 	refused site.Faults
-	loaded  time.Time   // when the present site was
-	fault   site.Faults // of what is in the folder; nil: it is what is served
+	loaded  time.Time   // when the present site was loaded
+	fault   site.Faults // faults of the folder; nil: the folder is what is served
 	faultAt time.Time
 }
 
-// served is a site with what it is served with.
+// served is a site together with the parts that serve it.
 type served struct {
 	*site.Site
 
@@ -109,9 +109,8 @@ func New(options Options) (*Routes, error) {
 	return r, nil
 }
 
-// Check reads the folder as New does, and tells what its routes are, or everything that is
-// wrong with them. Nothing is started: of Options, Dir, Fallback, Modules, Policies,
-// Reserved and Variables are needed.
+// Check reads the folder as New does, and returns its routes, or everything that is wrong with them. Nothing is
+// started. Of Options, Dir, Fallback, Modules, Policies, Reserved and Variables are needed.
 func Check(options Options) ([]site.Info, site.Faults, error) {
 	options = options.complete()
 	files, _, err := options.open()
@@ -130,12 +129,12 @@ func (o Options) complete() Options {
 		o.Dir = ""
 	}
 	if o.Policies == nil {
-		o.Policies, _ = policy.NewRegistry() // which fails of added ones alone
+		o.Policies, _ = policy.NewRegistry() // only added policies can make it fail
 	}
 	return o
 }
 
-// open reads the folder for the first time; seen is nil when there is none to watch.
+// open reads the folder for the first time; seen is nil when there is no folder to watch.
 func (o Options) open() (files fs.FS, seen *folder.Folder, err error) {
 	if o.Dir == "" {
 		return config.Files(), nil, nil
@@ -151,7 +150,7 @@ func (o Options) compile(files fs.FS) (*site.Site, site.Faults) {
 	return site.Compile(files, o.Variables, site.Limits{Account: o.Account, Own: own, Egress: o.Egress, Reserved: o.Reserved, Modules: o.Modules, Policies: o.Policies})
 }
 
-// serve gives a site what it is served with.
+// serve combines a site with the parts that serve it.
 func (r *Routes) serve(compiled *site.Site) *served {
 	return &served{compiled, &route.Runtime{
 		Authenticator: r.options.Authenticator, Tokens: r.options.Tokens, Changes: r.options.Changes, RateLimits: r.rateLimits, Upstreams: r.upstreams,
@@ -160,8 +159,8 @@ func (r *Routes) serve(compiled *site.Site) *served {
 	}}
 }
 
-// Reload reads the folder and puts its routes in the place of the current ones, whether
-// anything has changed or not. When it fails, they stay.
+// Reload reads the folder and replaces the current routes, whether anything has changed or not. When Reload
+// fails, the current routes stay.
 func (r *Routes) Reload() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -176,8 +175,8 @@ func (r *Routes) Reload() error {
 	return nil
 }
 
-// replace makes the site of files the current one. What the one before has in flight goes on;
-// connections and counts that no route uses any more are let go of.
+// replace makes the site of files the current one. Requests in flight finish on the site before. Connections and
+// counts that no route uses any more are released.
 func (r *Routes) replace(files fs.FS) site.Faults {
 	compiled, faults := r.options.compile(files)
 	if len(faults) > 0 {
@@ -193,15 +192,15 @@ func (r *Routes) replace(files fs.FS) site.Faults {
 	return nil
 }
 
-// Match returns what answers the request, and the template by which logs and metrics may
-// name it; empty: no route has the path, and the answer says so. requestID is told with the
-// answer, in whose header it is already.
+// Match returns the function that answers the request, and the template that logs and metrics may use for its
+// path; empty: no route has the path, and the answer says so. requestID is reported with the answer, whose header
+// already has it.
 func (r *Routes) Match(request *http.Request) (answer func(w http.ResponseWriter, r *http.Request, requestID string), template string) {
 	s := r.current.Load()
 	return s.Match(s.runtime, request)
 }
 
-// ServeHTTP answers with the routes alone, without anything of Waybill's own.
+// ServeHTTP answers with the routes alone, without Waybill's own paths.
 func (r *Routes) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	s := r.current.Load()
 	s.Serve(s.runtime, w, request)

@@ -39,8 +39,8 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	return m
 }
 
-// enter gives the routes of a site their metrics, before the first of them is called, and
-// returns what counts their calls.
+// enter creates the metrics of a site's routes before any of them is called, and returns the
+// function that counts calls.
 func (m *metrics) enter(routes []site.Info) (called func(route int, inside bool, status int, took time.Duration)) {
 	counts := make([]*routeMetrics, len(routes))
 	for i, r := range routes {
@@ -52,8 +52,8 @@ func (m *metrics) enter(routes []site.Info) (called func(route int, inside bool,
 	}
 }
 
-// leave takes the metrics of routes that are gone away. What such a route still has in flight
-// is not counted any more.
+// leave deletes the metrics of removed routes. Requests of such a route that are still in flight
+// are not counted.
 func (m *metrics) leave(before, now []site.Info) {
 	there := make(map[[2]string]bool, len(now))
 	for _, r := range now {
@@ -67,7 +67,7 @@ func (m *metrics) leave(before, now []site.Info) {
 	}
 }
 
-// routeMetrics are those of one route, looked up once.
+// routeMetrics are the metrics of one route, looked up once.
 type routeMetrics struct {
 	calls   [2][4]prometheus.Counter // by origin, then class from 2xx on
 	latency prometheus.Observer
@@ -88,7 +88,7 @@ func (m *routeMetrics) called(inside bool, status int, took time.Duration) {
 	if inside {
 		origin = 1
 	}
-	// A stream has no status yet; it has begun well.
+	// A stream has no status yet; as it has begun, it counts as 2xx.
 	m.calls[origin][max(0, status/100-2)].Inc()
 	m.latency.Observe(took.Seconds())
 }

@@ -6,18 +6,19 @@ import (
 	"waybill.dev/services/gateway/internal/site"
 )
 
-// State is what is served, and what keeps the folder from being served as it is.
+// State describes the routes that are served, and the faults that keep the folder from being
+// served.
 type State struct {
-	Dir    string // empty: the routes that Waybill comes with
+	Dir    string // empty: Waybill's built-in routes
 	Loaded time.Time
 	Files  int
 	Routes []site.Info
-	// Faults are those of the folder as it is now; none: it is what is served.
+	// Faults are the faults of the folder as it is now; none: the folder is what is served.
 	Faults   site.Faults
 	FaultsAt time.Time
 }
 
-// State tells it.
+// State returns the present state.
 func (r *Routes) State() State {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -7,11 +7,11 @@ import (
 	"waybill.dev/services/gateway/internal/folder"
 )
 
-// watchEvery is how often the folder is looked at. Asking works on every file system, be it
-// a network's or one that a container mounts, where being told of changes does not.
+// watchEvery is how often the folder is read. Polling works on every file system, including network
+// and container mounts, where notifications of changes do not work.
 const watchEvery = 300 * time.Millisecond
 
-// Run watches the folder until ctx ends, then lets go of the connections to back ends.
+// Run watches the folder until ctx ends, then closes the connections to back ends.
 func (r *Routes) Run(ctx context.Context) error {
 	defer r.upstreams.Close()
 	if r.options.Dir == "" {
@@ -35,8 +35,8 @@ func (r *Routes) Run(ctx context.Context) error {
 	}
 }
 
-// look takes over what has changed. Faults are logged the next time, if the folder is still
-// as it is: they may be those of files that are just being written.
+// look applies changes of the folder. Faults are logged at the next look, if the folder has not
+// changed until then: they may come from files that are just being written.
 func (r *Routes) look() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -12,12 +12,12 @@ import (
 	"waybill.dev/services/gateway/internal/route"
 )
 
-// admission lets requests in by what HTTP says of them.
+// admission decides by the HTTP headers whether a request is let in.
 type admission struct {
 	hosts     []string // in lower case
 	origins   []string // in lower case, without a slash at the end
 	anyOrigin bool
-	trust     func(origin string) bool // nil: nobody else
+	trust     func(origin string) bool // nil: no other origin
 }
 
 func newAdmission(s settings, trust func(string) bool) admission {
@@ -31,7 +31,7 @@ func newAdmission(s settings, trust func(string) bool) admission {
 	return d
 }
 
-// refuse returns the answer to a request that may not enter; nil: it may.
+// refuse returns the answer to a request that is not let in; nil: the request is let in.
 func (d *admission) refuse(r *route.Request) *route.Response {
 	switch {
 	case !d.knows(r):
@@ -52,9 +52,8 @@ func (d *admission) refuse(r *route.Request) *route.Response {
 	return nil
 }
 
-// knows reports whether the Host is one of ours. Over a loopback connection a foreign name
-// means that a page has rebound its own name to this machine; a proxy on this machine that
-// keeps the name of the outside is told by AllowedHosts.
+// knows reports whether the Host is one of ours. Over a loopback connection, a foreign name means that a page has rebound
+// its own name to this machine. If a proxy on this machine keeps the external name, AllowedHosts has to list that name.
 func (d *admission) knows(r *route.Request) bool {
 	host := strings.ToLower(r.Host)
 	if slices.Contains(d.hosts, host) || slices.Contains(d.hosts, hostname(host)) {
@@ -66,9 +65,9 @@ func (d *admission) knows(r *route.Request) bool {
 	return len(d.hosts) == 0
 }
 
-// trusts reports whether the page that calls may: none at all (no browser), the server's own,
-// or one that is listed, here or in the route's corsPolicy. Behind a proxy that ends TLS, the scheme of the outside is not
-// known here, so it is not compared.
+// trusts reports whether the calling page may call. Allowed are callers without a page (no browser), the server's own
+// pages, and the origins that are listed, here or in the route's corsPolicy. The scheme is not compared: behind a proxy
+// that ends TLS, the external scheme is not known here.
 func (d *admission) trusts(r *route.Request) bool {
 	values := r.Header["Origin"]
 	if len(values) == 0 || d.anyOrigin {
@@ -85,9 +84,9 @@ func (d *admission) trusts(r *route.Request) bool {
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && strings.EqualFold(u.Host, r.Host)
 }
 
-// isJSON reports whether the body may be read as JSON. The documented curl form sends none or
-// a form's type. A page could send those too, without asking first; but then a browser
-// adds at least one of the headers that are looked for.
+// isJSON reports whether the body may be read as JSON. The documented curl call sends no type, or that of a form. A page
+// could send those too without a preflight request, but then its browser adds at least one of the headers that are checked
+// here.
 func isJSON(header http.Header) bool {
 	values := header["Content-Type"]
 	if len(values) > 1 {
@@ -109,8 +108,8 @@ func isJSON(header http.Header) bool {
 	return false
 }
 
-// accepts reports whether the client takes one of the two types of answers. It should take
-// both; many that take either are in use.
+// accepts reports whether the client accepts one of the two types of answers. It should accept both, but many clients in
+// use accept only one.
 func accepts(values []string) bool {
 	return len(values) == 0 || slices.ContainsFunc(mediaTypes(values), func(mediaType string) bool {
 		switch mediaType {
@@ -121,7 +120,7 @@ func accepts(values []string) bool {
 	})
 }
 
-// acceptsStream reports whether the client says that it takes a stream of events.
+// acceptsStream reports whether the client accepts a stream of events.
 func acceptsStream(values []string) bool {
 	return slices.Contains(mediaTypes(values), "text/event-stream")
 }
@@ -152,7 +151,7 @@ func isLoopback(name string) bool {
 	return err == nil && address.Unmap().IsLoopback()
 }
 
-// refusal is an answer to what is not even a message.
+// refusal returns an answer to a request that contains no valid message.
 func refusal(status int, text string) *route.Response {
 	failed := &failure{code: codeInvalidRequest, message: text, status: status}
 	return failed.response(nil)

@@ -11,16 +11,15 @@ import (
 // answer is the answer to one message.
 type answer struct {
 	status int
-	body   []byte // nil: none, as for a notification
-	code   int    // of the error; 0: none
-	stream bool   // body is a stream of events, which is whole
+	body   []byte // nil: no answer, as for a notification
+	code   int    // code of the error; 0: none
+	stream bool   // body is a complete stream of events
 }
 
-// accepted is the answer to what wants none.
+// accepted returns the answer to a message that needs no answer.
 func accepted() *answer { return &answer{status: http.StatusAccepted} }
 
-// result begins an answer to q: what is appended to its body and ended with finish is the
-// result.
+// result begins an answer to q. The caller appends the result to its body and ends it with finish.
 func result(q *request, size int) *answer {
 	b := make([]byte, 0, 256+size)
 	b = append(b, `{"jsonrpc":"2.0","id":`...)
@@ -34,7 +33,7 @@ func (a *answer) finish() *answer {
 	return a
 }
 
-// response makes an answer that of a route.
+// response turns an answer into the response of a route.
 func (a *answer) response() *route.Response {
 	header := make(http.Header, 3)
 	response := &route.Response{Status: a.status, Header: header, Body: a.body}
@@ -47,7 +46,7 @@ func (a *answer) response() *route.Response {
 		header["X-Accel-Buffering"] = []string{"no"}
 	}
 	header["Content-Type"] = []string{contentType}
-	// What a client may see depends on who it is.
+	// The content depends on the caller.
 	header["Cache-Control"] = []string{"no-store"}
 	return response
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// initialize answers the message that a client of the earlier versions begins with. Which version
-// is spoken has no effect here: each later message names its own.
+// initialize answers the first message of a client of the earlier versions. The version in it has no effect here: each later
+// message names its own.
 func (s *server) initialize(q *request) *answer {
 	var asked, capabilities, client jsontext.Value
 	fields{"protocolVersion": &asked, "capabilities": &capabilities, "clientInfo": &client}.read(q.raw)
@@ -19,14 +19,15 @@ func (s *server) initialize(q *request) *answer {
 		version = legacyVersions()[0]
 	}
 	a := result(q, 256)
-	// These clients expect news of changes on a session's stream. This server has no sessions, so it offers no subscriptions.
+	// These clients expect notifications of changes on a session's stream. This server has no sessions, so it offers no
+	// subscriptions.
 	a.body = appendCapabilities(append(a.body, `{"capabilities":`...), false)
 	a.body = appendText(append(a.body, `,"protocolVersion":`...), version)
 	a.body = append(append(append(a.body, `,"serverInfo":`...), s.identity...), '}')
 	return a.finish()
 }
 
-// discover answers what a client of 2026-07-28 can ask first.
+// discover answers the first question that a client of 2026-07-28 may ask.
 func (s *server) discover(q *request) *answer {
 	a := result(q, 512)
 	a.body = append(append(a.body, `{"supportedVersions":`...), supported...)
@@ -34,8 +35,7 @@ func (s *server) discover(q *request) *answer {
 	return s.endCacheable(a, q, s.listTTL, s.scope)
 }
 
-// appendCapabilities appends what the server can do. Nothing is promised that is not kept: no changes
-// of lists are announced, and no log messages are sent.
+// appendCapabilities appends the capabilities of the server: it neither announces changes of lists nor sends log messages.
 func appendCapabilities(b []byte, subscribe bool) []byte {
 	b = append(b, `{"completions":{},"prompts":{},"resources":{`...)
 	if subscribe {
@@ -44,7 +44,7 @@ func appendCapabilities(b []byte, subscribe bool) []byte {
 	return append(b, `},"tools":{}}`...)
 }
 
-// complete answers a request for proposals for an argument, of which there are none.
+// complete answers a request for completions of an argument. There are never any.
 func (s *server) complete(q *request) *answer {
 	var ref, argument, kind, name, value jsontext.Value
 	fields{"ref": &ref, "argument": &argument}.read(q.raw)
@@ -59,7 +59,7 @@ func (s *server) complete(q *request) *answer {
 	return s.end(a, q)
 }
 
-// setLevel answers a client that says which log messages it wants. It gets none.
+// setLevel accepts the level of the log messages that a client wants. The server sends none.
 func (s *server) setLevel(q *request) *answer {
 	var level jsontext.Value
 	fields{"level": &level}.read(q.raw)
@@ -69,14 +69,14 @@ func (s *server) setLevel(q *request) *answer {
 	return empty(q)
 }
 
-// empty answers that a message was taken.
+// empty returns the empty answer to a message that was accepted.
 func empty(q *request) *answer {
 	a := result(q, 0)
 	a.body = append(a.body, "{}"...)
 	return a.finish()
 }
 
-// isOr reports whether a member is as it must be, or is left out.
+// isOr reports whether a member is valid or left out.
 func isOr(good bool, member jsontext.Value) bool {
 	return good || len(member) == 0 || member.Kind() == kindNull
 }

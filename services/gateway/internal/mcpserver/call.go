@@ -19,8 +19,8 @@ type exchange struct {
 	entry     *entry
 	arguments jsontext.Value
 	era       era
-	// structured: JSON answers of a tool are given as structuredContent, too. schemas: the client
-	// is shown the schemas of outputs.
+	// structured: JSON answers of a tool are given as structuredContent, too. schemas: output
+	// schemas are shown to the client.
 	structured, schemas bool
 	// invoke calls the entry's route for the caller.
 	invoke  func(*routefile.Call) *route.Response
@@ -30,13 +30,14 @@ type exchange struct {
 
 const missingTool = "There is no such tool."
 
-// call is what a client calls: a tool or a prompt.
+// call is a client's call of a tool or a prompt.
 type call struct {
 	from      *shelf
 	name      string
 	arguments jsontext.Value
-	missing   string // what is said if there is none
-	// indirect: by a tool that calls others. The message's headers don't speak of what is called.
+	missing   string // message when there is no such tool or prompt
+	// indirect: called by a tool that calls others. The headers of the message then don't describe
+	// the called tool.
 	indirect bool
 }
 
@@ -56,7 +57,7 @@ func (s *server) call(ctx context.Context, r *route.Request, q *request, from *s
 	return s.invoke(ctx, r, q, c)
 }
 
-// settle puts an empty object where there are no arguments.
+// settle sets missing arguments to an empty object.
 func (c *call) settle() *failure {
 	switch c.arguments.Kind() {
 	case kindObject:
@@ -68,8 +69,8 @@ func (c *call) settle() *failure {
 	return nil
 }
 
-// invoke calls a tool or a prompt. A panic ends the call and nothing else. What the panic was about
-// may be secret and is not logged.
+// invoke calls a tool or a prompt. A panic ends only this call. Its value may be secret and is not
+// logged.
 func (s *server) invoke(ctx context.Context, r *route.Request, q *request, c call) (a *answer) {
 	e := c.from.find(c.name, r)
 	if e == nil {
@@ -109,7 +110,7 @@ func (s *server) invoke(ctx context.Context, r *route.Request, q *request, c cal
 	return s.encode(q, &result.Meta, result)
 }
 
-// encode makes an answer of a result of the protocol's, with its _meta.
+// encode makes an answer from a result of the protocol, with its _meta.
 func (s *server) encode(q *request, meta *mcp.Meta, of any) *answer {
 	if q.era == modern {
 		if *meta == nil {
@@ -129,8 +130,7 @@ func (s *server) encode(q *request, meta *mcp.Meta, of any) *answer {
 	return a.finish()
 }
 
-// appendReadable appends JSON without the escapes that encoding/json writes for the sake of pages
-// that paste JSON into HTML.
+// appendReadable appends JSON without the escapes that encoding/json adds for JSON inside HTML.
 func appendReadable(b []byte, value jsontext.Value) []byte {
 	if !bytes.Contains(value, []byte(`\u`)) {
 		return append(b, value...)

@@ -19,12 +19,12 @@ type catalog struct {
 	tools, prompts, resources, templates shelf
 
 	names  map[string]string // of resources and templates: name → operation
-	shapes map[string]string // of templates: what is left without the variables' names → operation
+	shapes map[string]string // of templates: the uri without the names of variables → operation
 
-	toolsets []string // the tags of tools' operations, in their order
+	toolsets []string // tags of the tools' operations, in their order
 }
 
-// newCatalog makes the catalog, or says what is wrong.
+// newCatalog makes the catalog, or returns its faults.
 func newCatalog(targets []Target, s settings) (*catalog, []string) {
 	c := &catalog{
 		tools:     shelf{member: "tools", byKey: make(map[string]int)},
@@ -66,7 +66,7 @@ func (c *catalog) add(t Target, def routefile.MCPDef, s settings) error {
 	return fmt.Errorf("there is no mcp type %q", def.Type)
 }
 
-// listed is an entry of a list. Which members there are depends on its kind.
+// listed is an entry of a list. Its members depend on its kind.
 type listed struct {
 	Name         string         `json:"name"`
 	URI          string         `json:"uri,omitzero"`
@@ -81,8 +81,8 @@ type listed struct {
 	Meta         jsontext.Value `json:"_meta,omitzero"`
 }
 
-// addResource adds a resource, or a template when its route has parameters in its path.
-// Two of a name or a uri would hide each other.
+// addResource adds a resource, or a template when the path of its route has parameters. Two entries
+// with the same name or uri would hide each other, so that is a fault.
 func (c *catalog) addResource(t Target, def routefile.MCPDef) error {
 	if other, taken := c.names[def.Name]; taken {
 		return fmt.Errorf("the resource name %q is taken by operation %s", def.Name, other)
@@ -90,7 +90,7 @@ func (c *catalog) addResource(t Target, def routefile.MCPDef) error {
 	c.names[def.Name] = t.Definition.ID
 	shown := listed{
 		Name: def.Name, Title: def.Name, Description: def.Description, Meta: def.Meta,
-		// The list does not ask the route.
+		// The list does not call the route.
 		MimeType: cmp.Or(def.MimeType, mediaType(http.Header{"Content-Type": {t.MediaType}}), t.Definition.Answer, plainText),
 	}
 	r := &resource{mimeType: def.MimeType, line: def.URI + " (" + shown.MimeType + "): " + def.Description + "\n"}
@@ -132,7 +132,7 @@ func (s *shelf) put(t Target, key string, shown listed, e entry) error {
 	return nil
 }
 
-// seal encodes the whole list for those who may use all of it.
+// seal encodes the whole list, for callers that may use all of it.
 func (s *shelf) seal() {
 	if len(s.entries) == 0 || len(s.entries) > pageSize {
 		return
@@ -143,7 +143,7 @@ func (s *shelf) seal() {
 	s.all = s.all[1:]
 }
 
-// resolve finds the resource of a uri that the caller may read, and the call that reads it.
+// resolve finds the resource of a uri, if the caller may read it, and the call that reads it.
 func (c *catalog) resolve(ctx context.Context, uri string, r *route.Request) (*entry, *routefile.Call) {
 	uri = normal(uri)
 	if found := c.resources.find(uri, r); found != nil {

@@ -16,17 +16,17 @@ import (
 	"waybill.dev/shared/body"
 )
 
-// widest is how many bytes of UTF-8 one byte of an answer becomes at most.
+// widest is the maximum number of UTF-8 bytes for one byte of an answer.
 const widest = 3
 
-// declared is the encoding that an XML document says at its beginning that it has.
+// declared matches the encoding in the declaration at the beginning of an XML document.
 var declared = regexp.MustCompile(`^\s*<\?xml[^>]*\sencoding\s*=\s*["']([A-Za-z0-9._:-]+)["']`)
 
-// lookBytes is how much of a text is looked at for what it says of its own encoding.
+// lookBytes is how much of a text is searched for a declaration of its encoding.
 const lookBytes = 1024
 
-// decodeText returns the text of an answer as UTF-8; false: it is not text, or not all of it can
-// be read in the encoding that it has. lease bears the memory.
+// decodeText returns the text of an answer as UTF-8. It returns false if the answer is not text, or can't be
+// decoded completely. lease pays for the memory.
 func decodeText(lease *body.Lease, header http.Header, content []byte) ([]byte, bool) {
 	of := mediaType(header)
 	if !isText(of) {
@@ -54,7 +54,7 @@ func decodeText(lease *body.Lease, header http.Header, content []byte) ([]byte, 
 const mark = "\uFEFF"
 
 // charsetOf returns the label of a text's encoding. The byte order mark decides; without one the Content-Type,
-// and without that the text itself. The label is empty if none of them tells.
+// and without that the text itself. The label is empty if none of them says.
 func charsetOf(header http.Header, of string, content []byte) string {
 	switch {
 	case bytes.HasPrefix(content, []byte(mark)):
@@ -71,7 +71,7 @@ func charsetOf(header http.Header, of string, content []byte) string {
 	switch {
 	case of == "text/html":
 		if !utf8.Valid(content) {
-			_, name, _ := charset.DetermineEncoding(head, of) // as browsers do
+			_, name, _ := charset.DetermineEncoding(head, of) // browsers do the same
 			return name
 		}
 	case of == "text/xml" || of == "application/xml" || strings.HasSuffix(of, "+xml"):
@@ -90,8 +90,8 @@ func charsetParameter(header http.Header) string {
 	return params["charset"]
 }
 
-// contentType returns the media type of an answer, with the charset if it says another one than
-// that in which MCP has all text.
+// contentType returns the media type of an answer, with its charset unless that is UTF-8, the encoding of all
+// text in MCP.
 func contentType(header http.Header) string {
 	name := mediaType(header)
 	if label := charsetParameter(header); label != "" && !strings.EqualFold(label, "utf-8") {

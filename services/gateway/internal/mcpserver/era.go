@@ -9,8 +9,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// era is a generation of the protocol. They differ in how a client begins, in how versions
-// are told, and in what errors look like.
+// era is a generation of the protocol. Eras differ in how a client begins, how versions are sent,
+// and what errors look like.
 type era int
 
 const (
@@ -19,13 +19,13 @@ const (
 	plain era = iota
 	// legacy are the versions in which a client begins with initialize.
 	legacy
-	// modern are those since 2026-07-28: each request stands for itself.
+	// modern are the versions since 2026-07-28: each request is independent of others.
 	modern
 )
 
 const (
 	firstModern = "2026-07-28"
-	// batchVersion is the only one that knows batches. Its clients don't tell the version.
+	// batchVersion is the only version with batches. Its clients don't send the version.
 	batchVersion = "2025-03-26"
 )
 
@@ -37,15 +37,15 @@ const (
 	headerParam   = "Mcp-Param-"
 )
 
-// supported are the versions, as JSON.
+// supported are the supported versions, as JSON.
 const supported = `["2026-07-28","2025-11-25","2025-06-18","2025-03-26","2024-11-05"]`
 
-// legacyVersions are those in which a client begins with initialize, the newest first.
+// legacyVersions are the versions in which a client begins with initialize, the newest first.
 func legacyVersions() []string {
 	return []string{"2025-11-25", "2025-06-18", batchVersion, "2024-11-05"}
 }
 
-// settle finds out which era the request is of, and holds it to that era's rules.
+// settle finds out the era of the request, and checks it by the rules of that era.
 func (q *request) settle(header http.Header) *failure {
 	told, named := text(q.meta.Version)
 	isCall := len(q.id) > 0
@@ -107,8 +107,8 @@ func (q *request) settleModern(header http.Header) *failure {
 	return nil
 }
 
-// headerText returns what a header's value stands for: what is no visible ASCII is sent in
-// base64 between two marks.
+// headerText decodes a header's value: characters other than visible ASCII are sent in base64
+// between two marks.
 func headerText(value string) (string, bool) {
 	encoded, ok := strings.CutPrefix(value, "=?base64?")
 	if !ok {

@@ -16,20 +16,20 @@ const (
 	codeNoMethod       = -32601
 	codeInvalidParams  = -32602
 	codeInternal       = -32603
-	// codeNotFound was said of unknown resources until 2026-07-28, which forbids it.
+	// codeNotFound was the code for unknown resources until 2026-07-28, which forbids it.
 	codeNotFound           = -32002
 	codeHeaderMismatch     = -32020
 	codeCapability         = -32021
 	codeUnsupportedVersion = -32022
 )
 
-// failure is an error as the client is told it. The text never repeats what the client
-// sent; data does where the protocol asks for it.
+// failure is an error that is sent to the client. The text never repeats what the client sent; data
+// does where the protocol asks for it.
 type failure struct {
 	code    int
 	message string
 	data    jsontext.Value
-	status  int // of HTTP; 0: what the code and the era of the request ask for
+	status  int // HTTP status; 0: it follows from the code and the era of the request
 }
 
 func noMethod() *failure {
@@ -46,9 +46,9 @@ func internal() *failure {
 	return &failure{code: codeInternal, message: "An internal error has occurred."}
 }
 
-// httpStatus returns the status of the answer. Until 2026-07-28 a message that could be
-// read is answered with 200, whatever came of it: clients of that time take other statuses
-// for failures of the connection.
+// httpStatus returns the status of the answer. Until 2026-07-28, a message that could be read is
+// answered with 200, whatever its result: clients of that time take other statuses for failures of
+// the connection.
 func (f *failure) httpStatus(q *request) int {
 	if f.status != 0 {
 		return f.status
@@ -69,7 +69,7 @@ func (f *failure) httpStatus(q *request) int {
 	return http.StatusOK
 }
 
-// answer makes the failure the answer to q, which is nil when there is no message.
+// answer makes an answer to q from the failure. q is nil when there is no message.
 func (f *failure) answer(q *request) *answer {
 	id := jsontext.Value("null")
 	if q != nil && len(q.id) > 0 {

@@ -16,15 +16,16 @@ import (
 )
 
 const (
-	// lookEvery is how often a stream looks for changes, and whether its client may still hear of
-	// them. So no resource is told of more often than that.
+	// lookEvery is how often a stream checks for changes, and checks whether its client may still get them. So no
+	// resource is reported more often than that.
 	lookEvery = time.Second
-	// quiet is after how many looks without news a client gets a sign of life: proxies cut what is
-	// silent for a minute.
+	// quiet is the number of checks without changes after which a client gets a comment: proxies close streams that
+	// are silent for a minute.
 	quiet = 15
-	// maxListen bounds the message that begins a stream, in bytes: the server holds it as long as the stream lasts.
+	// maxListen bounds the message that opens a stream, in bytes: the server keeps the message as long as the
+	// stream lasts.
 	maxListen = 64 << 10
-	// lookTime bounds the look for the caller.
+	// lookTime bounds the check of the caller's rights.
 	lookTime = 2 * time.Second
 )
 
@@ -54,8 +55,8 @@ func (q *request) subscriptions() (uris []string, failed *failure) {
 	return uris, nil
 }
 
-// followed returns the resources that a message asks to follow, as far as they are there for the
-// caller and somebody tells what changes. Who calls must be known, and be found out again later.
+// followed returns the resources that a message asks to follow, if the caller may read them and their changes are
+// reported. The caller must be authenticated by something that can be checked again later.
 func (s *server) followed(r *route.Request, q *request) []followed {
 	if q == nil || q.method != methodListen || q.era != modern || len(q.id) == 0 ||
 		r.Runtime.Changes == nil || r.Principal == nil || r.Admitter == nil {
@@ -82,8 +83,8 @@ func (s *server) followed(r *route.Request, q *request) []followed {
 	return list
 }
 
-// follow answers with a stream that tells which of the resources have changed, until the client
-// leaves, may not hear of them any more, or the process stops.
+// follow answers with a stream that reports which of the resources have changed. The stream ends when the client
+// leaves, may not read them any more, or the process stops.
 func (s *server) follow(r *route.Request, q *request, list []followed) *route.Response {
 	r.Record.MCP(q.method, "")
 	return &route.Response{
@@ -111,7 +112,7 @@ func (s *server) follow(r *route.Request, q *request, list []followed) *route.Re
 	}
 }
 
-// refuseFollower answers where there is no room for one more stream.
+// refuseFollower answers when there is no room for another stream.
 func (s *server) refuseFollower(ctx context.Context, r *route.Request, w http.ResponseWriter, err error) {
 	p, ok := errors.AsType[*problem.Problem](err)
 	if !ok {
@@ -131,7 +132,7 @@ type following struct {
 	list    []followed
 }
 
-// tell tells of changes until there is nothing more to tell; false: the client is gone.
+// tell sends changes until there are none left; false: the client is gone.
 func (f *following) tell(ctx context.Context, w http.ResponseWriter, follower route.Follower) bool {
 	looks := time.NewTicker(lookEvery)
 	defer looks.Stop()
@@ -186,7 +187,7 @@ func (f *following) appendChanged(b []byte, kinds []string) []byte {
 	return b
 }
 
-// appendAcknowledged appends the event that a stream begins with: what the client will be told of.
+// appendAcknowledged appends the first event of a stream: the list of the resources that it reports.
 func appendAcknowledged(b []byte, id jsontext.Value, list []followed) []byte {
 	m := []byte(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{`)
 	if len(list) > 0 {
@@ -200,7 +201,7 @@ func appendAcknowledged(b []byte, id jsontext.Value, list []followed) []byte {
 	return appendEvent(b, append(m, "}}}"...))
 }
 
-// appendEnded appends the event that a stream ends with: the answer to the request for it.
+// appendEnded appends the last event of a stream: the answer to the request that opened it.
 func (s *server) appendEnded(b []byte, q *request) []byte {
 	end := result(q, 128)
 	end.body = append(append(end.body, `{"resultType":"complete","_meta":{"io.modelcontextprotocol/subscriptionId":`...), q.id...)
@@ -209,12 +210,12 @@ func (s *server) appendEnded(b []byte, q *request) []byte {
 	return appendEvent(b, end.finish().body)
 }
 
-// changes reports whether somebody can say when one of the resources has changed.
+// changes reports whether the changes of at least one resource are reported.
 func (c *catalog) changes() bool {
 	return slices.ContainsFunc(c.resources.entries, func(e *entry) bool { return len(e.resource.changes) > 0 })
 }
 
-// send sends events at once; false: the client is gone.
+// send sends events immediately; false: the client is gone.
 func send(w http.ResponseWriter, events []byte) bool {
 	_, err := w.Write(events)
 	return err == nil && http.NewResponseController(w).Flush() == nil

@@ -14,21 +14,20 @@ import (
 	"waybill.dev/shared/jsonscan"
 )
 
-// boundHeader is a header in which clients repeat an argument since 2026-07-28, so that proxies
+// boundHeader is a header in which clients since 2026-07-28 repeat an argument, so that proxies
 // need not read the body. A tool's schema names the header with x-mcp-header.
 type boundHeader struct {
-	path []string // of the argument: the names of members
+	path []string // names of the members that lead to the argument
 	name string
 }
 
-// maxHeaders bounds the headers of one tool: the arguments are looked through for each of them.
+// maxHeaders bounds the headers of one tool: the arguments are searched for each of them.
 const maxHeaders = 32
 
-// headerToken is what a header's name may be (RFC 9110, section 5.6.2).
+// headerToken matches a valid name of a header (RFC 9110, section 5.6.2).
 var headerToken = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
 
-// boundHeaders returns the headers that the properties of a schema at a path name, after those
-// that are known.
+// boundHeaders appends the headers that the properties of a schema at a path name to known.
 func boundHeaders(known []boundHeader, schema jsontext.Value, path []string) ([]boundHeader, error) {
 	var properties jsontext.Value
 	fields{"properties": &properties}.read(schema)
@@ -57,7 +56,7 @@ func boundHeaders(known []boundHeader, schema jsontext.Value, path []string) ([]
 	return known, nil
 }
 
-// agree reports whether the headers repeat the arguments.
+// agree reports whether the headers have the same values as the arguments.
 func agree(headers []boundHeader, arguments jsontext.Value, header http.Header) bool {
 	for _, b := range headers {
 		value := arguments
@@ -81,10 +80,10 @@ func agree(headers []boundHeader, arguments jsontext.Value, header http.Header) 
 	return true
 }
 
-// maxSafe bounds the integers that every client can write: 2^53 - 1.
+// maxSafe is the largest integer that every client can write: 2^53 - 1.
 const maxSafe = 1<<53 - 1
 
-// repeats reports whether a header says what an argument is.
+// repeats reports whether a header has the value of an argument.
 func repeats(said string, argument jsontext.Value) bool {
 	switch argument.Kind() {
 	case kindText:

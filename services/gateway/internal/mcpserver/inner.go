@@ -13,9 +13,9 @@ import (
 	"waybill.dev/services/gateway/internal/routefile"
 )
 
-// inner makes the request of a route out of that of the MCP route: who calls and from
-// where stays, what belongs to the message's own way here is left behind. The call may be
-// one that others make as well, and policies may change what they get.
+// inner makes the request for a route from the request for the MCP route. The caller and its address
+// stay; headers of the transport are removed. Identical calls may be shared, and policies may change
+// what they get.
 func inner(r *route.Request, q *request, of *routefile.Operation, call *routefile.Call) *route.Request {
 	request := &route.Request{
 		TLS:         r.TLS,
@@ -41,14 +41,14 @@ func inner(r *route.Request, q *request, of *routefile.Operation, call *routefil
 	}
 	q.meta.trace(request.Header)
 	if r.Identity != nil {
-		r.Identity.Tell(request) // whatever the arguments say
+		r.Identity.Tell(request) // whatever the arguments contain
 	}
 	return request
 }
 
-// handedOn returns the headers that a route sees, with those that arguments make. A policy
-// that asks for the caller's key must still find it, so arguments never say who calls,
-// neither to it nor to a back end.
+// handedOn returns the headers that a route sees, including those made from arguments. Policies must
+// still find the caller's own key, so arguments never set credentials, neither for a policy nor for a
+// back end.
 func handedOn(of, arguments http.Header) http.Header {
 	header := make(http.Header, len(of)+len(arguments))
 	for name, values := range of {
@@ -68,8 +68,7 @@ func handedOn(of, arguments http.Header) http.Header {
 	return header
 }
 
-// ownToTransport reports whether a header speaks of the message that was sent, not of the
-// caller.
+// ownToTransport reports whether a header describes the message that was sent, not the caller.
 func ownToTransport(name string) bool {
 	switch name {
 	case "Accept", "Accept-Encoding", "Accept-Ranges", "Connection", "Content-Encoding", "Content-Language",
@@ -87,11 +86,12 @@ var (
 	traceMore   = regexp.MustCompile(`^[\x20-\x7e]+$`)
 )
 
-// maxTrace bounds what is handed on of a client's trace, in bytes of a header.
+// maxTrace bounds the headers of a client's trace that are passed on, in bytes.
 const maxTrace = 8 << 10
 
-// trace sets the headers by which a back end takes part in the client's trace. The values in _meta go
-// before the headers of the HTTP request: they are about this message, and one request may have several.
+// trace sets the headers that make a back end's work part of the client's trace. The values in _meta
+// take precedence over the headers of the HTTP request: they are about this message, and one request may
+// have several messages.
 func (m *meta) trace(header http.Header) {
 	parent, ok := text(m.TraceParent)
 	if !ok || !traceParent.MatchString(parent) {

@@ -11,26 +11,26 @@ import (
 // pageSize is how many entries a list shows at once.
 const pageSize = 1000
 
-// shelf is one kind of what is exposed, in the order of the configuration.
+// shelf holds all entries of one kind, in the order of the configuration.
 type shelf struct {
-	member  string // of the list's result
+	member  string // member of the list's result
 	entries []*entry
-	byKey   map[string]int // names; of resources, uris
-	all     []byte         // the entries as JSON, with commas between them, when one page holds them
+	byKey   map[string]int // by name; resources by uri
+	all     []byte         // the entries as JSON, separated by commas, when they fit on one page
 }
 
-// entry is one thing that is exposed.
+// entry is one exposed tool, prompt, resource or template.
 type entry struct {
 	key    string
-	json   []byte // in the list
+	json   []byte // the entry in the list
 	target Target
-	// What it is more, by its kind.
+	// Further data, by kind.
 	tool     *tool
 	prompt   *prompt
 	resource *resource
 }
 
-// shown returns the entry as it is listed.
+// shown returns the entry as JSON for a list.
 func (e *entry) shown(schemas bool) []byte {
 	if schemas && e.tool != nil && e.tool.withOutput != nil {
 		return e.tool.withOutput
@@ -38,7 +38,7 @@ func (e *entry) shown(schemas bool) []byte {
 	return e.json
 }
 
-// find returns what the caller may use under a name; nil: nothing.
+// find returns the entry with a name if the caller may use it, otherwise nil.
 func (s *shelf) find(key string, r *route.Request) *entry {
 	i, ok := s.byKey[key]
 	if !ok || !s.entries[i].sees(r) {
@@ -47,8 +47,8 @@ func (s *shelf) find(key string, r *route.Request) *entry {
 	return s.entries[i]
 }
 
-// list answers with a page of what the caller may use. What it may not is left out before
-// pages are cut, so that a page is never empty because of it.
+// list answers with a page of the entries that the caller may use. The others are left out before
+// the list is divided into pages, so that no page is empty because of them.
 func (s *server) list(r *route.Request, q *request, from *shelf) *answer {
 	first, ok := from.after(q)
 	if !ok {
@@ -102,7 +102,7 @@ func (s *server) list(r *route.Request, q *request, from *shelf) *answer {
 	return s.endCacheable(a, q, s.listTTL, s.scope)
 }
 
-// after returns where the page begins that the request asks for.
+// after returns the index at which the requested page begins.
 func (s *shelf) after(q *request) (int, bool) {
 	if kind := q.params.Cursor.Kind(); kind == 0 || kind == kindNull {
 		return 0, true
@@ -119,10 +119,11 @@ func (s *shelf) after(q *request) (int, bool) {
 	return at + 1, ok
 }
 
-// private is the scope of what depends on the caller. Clients keep it for nobody else.
+// private is the scope of results that depend on the caller. Clients reuse them for no other
+// caller.
 const private = "private"
 
-// endCacheable ends a result that clients may keep for so many milliseconds, in a scope.
+// endCacheable ends a result that clients may keep for ttl milliseconds, in a scope.
 func (s *server) endCacheable(a *answer, q *request, ttl int, scope string) *answer {
 	a.body = strconv.AppendInt(append(a.body, `,"ttlMs":`...), int64(ttl), 10)
 	a.body = append(append(append(a.body, `,"cacheScope":"`...), scope...), '"')

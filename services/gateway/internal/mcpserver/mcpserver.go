@@ -1,11 +1,11 @@
-// Package mcpserver serves ordinary gateway routes to AI clients, as tools, prompts and
-// resources of the Model Context Protocol.
+// Package mcpserver serves ordinary gateway routes to AI clients, as tools, prompts and resources of
+// the Model Context Protocol.
 //
-// A client's message passes admission (method, media types, Host and Origin, size), is read
-// once, and is held to the rules of its protocol's era. Lists and reads are answered from
-// bytes that were encoded when the routes were loaded. Whatever is called is a route: its policies run
-// as for any caller. Of the official SDK, only the types of results are used here. The tests call the
-// server with the SDK's client.
+// A client's message passes admission (method, media types, Host and Origin, size), is read once, and
+// is held to the rules of its protocol's era. Lists and reads are answered from bytes that were
+// encoded when the routes were loaded. Every call goes to a route, and the route's policies run as for
+// any caller. Only the types of results come from the official SDK. The tests call the server with the
+// SDK's client.
 package mcpserver
 
 import (
@@ -24,19 +24,19 @@ type Options struct {
 	Definition *routefile.Operation
 	// Route is the MCP route itself.
 	Route route.Callable
-	// Targets are the operations that it exposes, in the order of its options.
+	// Targets are the operations that the server exposes, in the order of its options.
 	Targets []Target
-	// Trusts reports whether the route's corsPolicy lets pages of an origin in; nil: none.
+	// Trusts reports whether the route's corsPolicy allows pages of an origin; nil: it allows none.
 	Trusts func(origin string) bool
 }
 
-// Target is an operation with the route that answers it.
+// Target is an exposed operation with the route that answers it.
 type Target struct {
 	Definition *routefile.Operation
 	Route      route.Callable
 	// MediaType is the Content-Type of the route's answers, where its handler knows it without a call.
 	MediaType string
-	// ChangesWith is what its answers change with; see route.Changing.
+	// ChangesWith are the kinds of changes that change the route's answers; see route.Changing.
 	ChangesWith []string
 }
 
@@ -47,18 +47,18 @@ type server struct {
 	catalog   *catalog
 	identity  string // the serverInfo of results, as JSON
 	debug     bool
-	name      string // of the server, for logs
+	name      string // name of the server, for logs
 
 	structured, includes, offers bool // see settings
 
 	own       []*ownTool
 	defaults  []string // see settings.DefaultTools
-	maxResult int      // of a tool, in bytes
+	maxResult int      // maximum size of a tool's result, in bytes
 	listTTL   int      // in milliseconds
-	scope     string   // of lists: private, unless the settings say that everybody gets the same
+	scope     string   // scope of lists: private, unless the settings say that all callers get the same
 }
 
-// New makes the handler of an MCP route, or says what is wrong with its configuration.
+// New makes the handler of an MCP route, or returns the faults of its configuration.
 func New(o Options) (route.Handler, []string) {
 	settings, faults := readSettings(o.Definition.Handler.Options)
 	if o.Definition.Method != http.MethodPost {
@@ -89,8 +89,8 @@ func New(o Options) (route.Handler, []string) {
 	return s, nil
 }
 
-// Handle answers one HTTP request of a client. It never fails: what goes wrong is said in
-// the protocol's own words.
+// Handle answers one HTTP request of a client. It returns no error: failures are reported in messages
+// of the protocol.
 func (s *server) Handle(ctx context.Context, r *route.Request) (*route.Response, error) {
 	if refused := s.admission.refuse(r); refused != nil {
 		return refused, nil
@@ -124,7 +124,7 @@ func (s *server) Handle(ctx context.Context, r *route.Request) (*route.Response,
 	return s.answer(ctx, r, q).response(), nil
 }
 
-// ownFaults makes the tools of the server itself, or says what is in their way.
+// ownFaults makes the tools of the server itself, or returns the reasons why it can't.
 func (s *server) ownFaults(settings settings) (faults []string) {
 	for _, name := range settings.DefaultTools {
 		if _, ok := s.catalog.tools.byKey[name]; !ok {
@@ -143,7 +143,7 @@ func (s *server) ownFaults(settings settings) (faults []string) {
 	return faults
 }
 
-// shows reports whether the client is shown the schemas of outputs.
+// shows reports whether output schemas are shown to the client.
 func (s *server) shows(r *route.Request) bool {
 	return s.includes || s.offers && r.Query.Get("schemas") == "1"
 }
@@ -151,7 +151,7 @@ func (s *server) shows(r *route.Request) bool {
 // log returns the logger of a request.
 func (s *server) log(r *route.Request) *slog.Logger { return r.Runtime.Logger.With("server", s.name) }
 
-// encodeIdentity returns how the server calls itself, as JSON.
+// encodeIdentity returns the serverInfo as JSON.
 func encodeIdentity(i settings) string {
 	b := appendText([]byte(`{"name":`), i.Name)
 	b = appendText(append(b, `,"version":`...), i.Version)

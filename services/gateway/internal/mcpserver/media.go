@@ -9,7 +9,7 @@ import (
 const (
 	plainText   = "text/plain"
 	eventStream = "text/event-stream"
-	// native is the type of a route's answer that is a result of MCP already.
+	// native is the media type of a route's answer that already is a result of MCP.
 	native = "application/vnd.mcp+json"
 )
 
@@ -26,7 +26,7 @@ func mediaType(header http.Header) string {
 	return strings.ToLower(strings.TrimSpace(name))
 }
 
-// isText reports whether a media type, without parameters, is one that people could read.
+// isText reports whether a media type, without parameters, is readable text.
 func isText(mediaType string) bool {
 	switch mediaType {
 	case "", "application/json", "application/xml", "application/javascript", "application/ecmascript",
@@ -38,7 +38,8 @@ func isText(mediaType string) bool {
 		strings.HasSuffix(mediaType, "+xml") || strings.HasSuffix(mediaType, "+yaml")
 }
 
-// isCoded reports whether the bytes of an answer are not what its media type says.
+// isCoded reports whether an answer has a content coding, so that its bytes are not of its media
+// type.
 func isCoded(header http.Header) bool {
 	for _, value := range header.Values("Content-Encoding") {
 		if value != "" && !strings.EqualFold(value, "identity") {

@@ -22,14 +22,14 @@ const (
 	methodListen        = "subscriptions/listen"
 )
 
-// Bounds of how much one request may ask for: messages, and bytes of their answers, after
-// which no further message is answered in earnest.
+// Limits of one request: number of messages, and bytes of their answers. Messages beyond the bytes
+// get an error.
 const (
 	maxBatch       = 100
 	maxBatchAnswer = 8 << 20
 )
 
-// answer answers a message; nil when q is nil, which is one that wants no answer.
+// answer answers a message. It returns nil when q is nil, which is a message that needs no answer.
 func (s *server) answer(ctx context.Context, r *route.Request, q *request) *answer {
 	if q == nil || len(q.id) == 0 {
 		return accepted()
@@ -37,7 +37,7 @@ func (s *server) answer(ctx context.Context, r *route.Request, q *request) *answ
 	a := s.dispatch(ctx, r, q)
 	method := q.method
 	if a.code == codeNoMethod {
-		method = "unknown" // it is anything that a client may think of
+		method = "unknown" // method may be any text of the client
 	}
 	r.Record.MCP(method, q.tool)
 	if s.debug {
@@ -80,7 +80,7 @@ func (s *server) dispatch(ctx context.Context, r *route.Request, q *request) *an
 	return noMethod().answer(q)
 }
 
-// withParams answers what is asked for with params.
+// withParams answers a method with params.
 func (s *server) withParams(q *request) *answer {
 	switch {
 	case q.era == modern && q.method != "completion/complete":
@@ -95,9 +95,9 @@ func (s *server) withParams(q *request) *answer {
 	return s.complete(q)
 }
 
-// listen answers a subscription to changes of which there are none to tell. Those of lists are
-// never announced (listChanged is false): a list that is asked for again is always the current
-// one. So there is nothing to wait for, and the stream ends with its beginning.
+// listen answers a subscription without any changes to report. Changes of lists are never announced
+// (listChanged is false): each request for a list gets the current one. So the stream ends right
+// after its beginning.
 func (s *server) listen(q *request) *answer {
 	if q.era != modern {
 		return noMethod().answer(q)
@@ -114,7 +114,7 @@ func (s *server) listen(q *request) *answer {
 // isBatch reports whether a body is an array.
 func isBatch(body []byte) bool { return jsontext.Value(body).Kind() == '[' }
 
-// batch answers several messages at once, one after the other.
+// batch answers several messages of one request, one after the other.
 func (s *server) batch(ctx context.Context, r *route.Request) *route.Response {
 	switch version := r.Header.Get(headerVersion); version {
 	case "", batchVersion:

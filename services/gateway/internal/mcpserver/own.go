@@ -12,7 +12,7 @@ import (
 	"waybill.dev/services/gateway/internal/route"
 )
 
-// The names of the tools that a server has besides those of routes.
+// The names of the server's own tools.
 const (
 	findTools    = "find_tools"
 	callTools    = "call_tool"
@@ -22,12 +22,12 @@ const (
 // ownTool is a tool of the server itself.
 type ownTool struct {
 	name   string
-	json   []byte // in the list
+	json   []byte // the tool in the list
 	schema *jsonschema.Schema
 	call   func(ctx context.Context, r *route.Request, q *request, arguments jsontext.Value) *answer
 }
 
-// ownTools makes the tools of the server itself that its settings ask for.
+// ownTools makes those of the server's own tools that its settings ask for.
 func (s *server) ownTools(settings settings) ([]*ownTool, error) {
 	var tools []*ownTool
 	add := func(name, title, description, schema string, readOnly bool, call func(context.Context, *route.Request, *request, jsontext.Value) *answer) error {
@@ -75,7 +75,7 @@ func (s *server) ownTools(settings settings) ([]*ownTool, error) {
 	return tools, nil
 }
 
-// ownTool returns a tool of the server itself that the client sees; nil: it is none.
+// ownTool returns the server's own tool with a name, if the client sees it, otherwise nil.
 func (s *server) ownTool(name string, r *route.Request) *ownTool {
 	for _, tool := range s.own {
 		if tool.name == name && (name == readResource || len(toolsets(r)) == 0) {
@@ -94,7 +94,7 @@ func (t *ownTool) answer(ctx context.Context, s *server, r *route.Request, q *re
 	return t.call(ctx, r, q, arguments)
 }
 
-// textResult answers with a tool's result that is a text.
+// textResult answers with a tool's result that consists of a text.
 func (s *server) textResult(q *request, text string, isError bool) *answer {
 	a := result(q, len(text)*5/4)
 	a.body = appendText(append(a.body, `{"content":[{"type":"text","text":`...), text)
@@ -105,7 +105,7 @@ func (s *server) textResult(q *request, text string, isError bool) *answer {
 	return s.end(a, q)
 }
 
-// callNamed calls the tool that is named, as if the client had called it.
+// callNamed calls the tool that the arguments name, as if the client had called it.
 func (s *server) callNamed(ctx context.Context, r *route.Request, q *request, arguments jsontext.Value) *answer {
 	var name, given jsontext.Value
 	fields{"name": &name, "arguments": &given}.read(arguments)
@@ -113,15 +113,15 @@ func (s *server) callNamed(ctx context.Context, r *route.Request, q *request, ar
 	return s.invoke(ctx, r, q, call{from: &s.catalog.tools, name: named, arguments: given, missing: missingTool, indirect: true})
 }
 
-// answerFindTools answers with the tools that fit a question best, or with the names of all.
+// answerFindTools answers with the tools that fit a question best, or with the names of all tools.
 func (s *server) answerFindTools(_ context.Context, r *route.Request, q *request, arguments jsontext.Value) *answer {
 	asked := struct {
 		Query   string  `json:"query"`
 		Toolset string  `json:"toolset"`
-		Limit   float64 `json:"limit"` // which may be written as 5.0
+		Limit   float64 `json:"limit"` // clients may write 5.0
 	}{Limit: 5}
 	if err := json.Unmarshal(arguments, &asked); err != nil {
-		return internal().answer(q) // the schema says that it can be read
+		return internal().answer(q) // the schema guarantees that the arguments can be read
 	}
 	var usable []*entry
 	sees := seeing(r)
@@ -163,14 +163,14 @@ func keys(entries []*entry) []string {
 	return names
 }
 
-// readForTool reads a piece of a resource, or lists all.
+// readForTool reads a part of a resource, or lists all resources.
 func (s *server) readForTool(ctx context.Context, r *route.Request, q *request, arguments jsontext.Value) *answer {
 	var asked struct {
 		URI    *string `json:"uri"`
 		Offset float64 `json:"offset"`
 	}
 	if err := json.Unmarshal(arguments, &asked); err != nil {
-		return internal().answer(q) // the schema says that it can be read
+		return internal().answer(q) // the schema guarantees that the arguments can be read
 	}
 	if asked.URI == nil {
 		return s.textResult(q, s.resourceList(r), false)
@@ -195,7 +195,7 @@ func (s *server) readForTool(ctx context.Context, r *route.Request, q *request, 
 	return s.textResult(q, piece, false)
 }
 
-// resourceList names the resources that the caller may read, one a line.
+// resourceList returns the resources that the caller may read, one per line.
 func (s *server) resourceList(r *route.Request) string {
 	var b strings.Builder
 	sees := seeing(r)

@@ -13,7 +13,7 @@ import (
 	"waybill.dev/services/gateway/internal/route"
 )
 
-// streams reports whether the client wants to be told how far a tool is.
+// streams reports whether the client asks for the progress of a tool.
 func (s *server) streams(r *route.Request, q *request) bool {
 	if q == nil || q.method != methodCallTool || len(q.id) == 0 {
 		return false
@@ -22,8 +22,8 @@ func (s *server) streams(r *route.Request, q *request) bool {
 	return len(q.meta.ProgressToken) <= maxID && (kind == kindText || kind == kindNumber) && acceptsStream(r.Header["Accept"])
 }
 
-// stream answers a tool's call with events, from the first progress on. A call without any
-// is answered like others: then errors have their status.
+// stream answers a tool's call with a stream of events, which begins with the first progress
+// report. A call without progress is answered like others, so that errors have their status.
 func (s *server) stream(r *route.Request, q *request) *route.Response {
 	return &route.Response{
 		Status: http.StatusOK,
@@ -36,7 +36,7 @@ func (s *server) stream(r *route.Request, q *request) *route.Response {
 	}
 }
 
-// progress writes what a route tells of its work.
+// progress writes the progress reports of a route.
 type progress struct {
 	mu    sync.Mutex
 	w     http.ResponseWriter
@@ -46,7 +46,7 @@ type progress struct {
 	ended bool
 }
 
-// report sends a notification. Progress must grow; what doesn't is left out.
+// report sends a notification. Progress must grow; a report with a smaller value is left out.
 func (p *progress) report(done, total float64, message string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -88,7 +88,7 @@ func (p *progress) end(a *answer) {
 	_, _ = p.w.Write(response.Body)
 }
 
-// send writes an event at once. A client that is gone can't be told.
+// send writes an event immediately. If the client is gone, the event is lost.
 func (p *progress) send(data []byte) {
 	_ = send(p.w, appendEvent(nil, data))
 }

@@ -18,13 +18,13 @@ import (
 	"waybill.dev/shared/jsonscan"
 )
 
-// prompt is what an entry has that is a prompt.
+// prompt is the data of an entry that is a prompt.
 type prompt struct {
 	arguments   []argument
 	description string
 }
 
-// argument is one of a prompt's, which the protocol knows as texts alone.
+// argument is an argument of a prompt. The protocol sends all of them as texts.
 type argument struct {
 	Name        string `json:"name"`
 	Title       string `json:"title,omitzero"`
@@ -50,8 +50,8 @@ func (c *catalog) addPrompt(t Target, def routefile.MCPDef) error {
 	return c.prompts.put(t, def.Name, shown, entry{prompt: own})
 }
 
-// readArguments reads a prompt's arguments from the schema of its route's input, in the
-// order in which they stand there.
+// readArguments reads a prompt's arguments from the input schema of its route, in their order
+// there.
 func readArguments(input jsontext.Value) ([]argument, error) {
 	var schema struct {
 		Properties jsontext.Value `json:"properties"`
@@ -85,7 +85,7 @@ func readArguments(input jsontext.Value) ([]argument, error) {
 	return arguments, nil
 }
 
-// getPrompt checks the arguments, calls the prompt's route and makes messages of its answer.
+// getPrompt checks the arguments, calls the prompt's route and makes messages from its answer.
 func getPrompt(ctx context.Context, x *exchange) (*mcp.GetPromptResult, *failure) {
 	arguments, failed := x.entry.prompt.read(ctx, x.arguments)
 	if failed != nil {
@@ -102,8 +102,8 @@ func getPrompt(ctx context.Context, x *exchange) (*mcp.GetPromptResult, *failure
 	return promptResult(x, response)
 }
 
-// read makes the arguments that the prompt's route knows of the texts that a client sends:
-// where the schema asks for something else, the text is taken for JSON.
+// read makes the arguments of the prompt's route from the texts that a client sends: where the
+// schema does not ask for text, the text is parsed as JSON.
 func (p *prompt) read(ctx context.Context, sent jsontext.Value) (jsontext.Value, *failure) {
 	given := make([]bool, len(p.arguments))
 	arguments := []byte{'{'}
@@ -142,7 +142,7 @@ func isJSONValue(ctx context.Context, said string) bool {
 	return err == nil && len(faults) == 0
 }
 
-// faulty names the faults of arguments, without the values.
+// faulty lists the faults of arguments, without the values.
 func faulty(violations []jsonschema.Violation) *failure {
 	data := []byte(`{"errors":[`)
 	for i, v := range violations {
@@ -160,7 +160,7 @@ func faulty(violations []jsonschema.Violation) *failure {
 	}
 }
 
-// withoutPrompt is the answer when a prompt's route fails: there is nothing to say to a model.
+// withoutPrompt is the answer when a prompt's route fails: there are no messages for a model.
 func withoutPrompt(status int) *failure {
 	f := &failure{code: codeInternal, message: "The prompt is not available now."}
 	if status == http.StatusBadRequest || status == http.StatusUnprocessableEntity {
@@ -170,7 +170,8 @@ func withoutPrompt(status int) *failure {
 	return f
 }
 
-// promptResult takes messages that the route has made itself, or makes one of its answer.
+// promptResult returns the messages that the route has made itself, or makes a message from its
+// answer.
 func promptResult(x *exchange, response *route.Response) (*mcp.GetPromptResult, *failure) {
 	shown, text := content(x, response)
 	result := &mcp.GetPromptResult{Messages: []*mcp.PromptMessage{{Role: "user", Content: shown}}}

@@ -7,14 +7,14 @@ import (
 	"unicode"
 )
 
-// How much a word counts by where it stands in what is said of a tool.
+// Weights of a word, by the part of a tool's description that has it.
 const (
 	inName        = 4
 	inToolset     = 2
 	inDescription = 1
 )
 
-// terms are the words of a tool, with what each counts.
+// terms returns the words of a tool, with their weights.
 func terms(name, title, description string, tags []string) map[string]int {
 	found := make(map[string]int)
 	for text, counts := range map[string]int{name + " " + title: inName, strings.Join(tags, " "): inToolset, description: inDescription} {
@@ -25,7 +25,7 @@ func terms(name, title, description string, tags []string) map[string]int {
 	return found
 }
 
-// words returns the words of a text in lower case, those of the plural as in the singular.
+// words returns the words of a text in lower case, with plurals in the singular.
 func words(text string) []string {
 	all := strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 	for i, word := range all {
@@ -36,8 +36,8 @@ func words(text string) []string {
 	return all
 }
 
-// rank returns the tools that have a word of the question, the best first. A word counts more the
-// fewer tools have it.
+// rank returns the tools that share a word with the question, the best first. The fewer tools have
+// a word, the more it counts.
 func rank(entries []*entry, question string) []*entry {
 	scores := make(map[*entry]float64)
 	asked := words(question)

@@ -12,16 +12,16 @@ import (
 	"waybill.dev/services/gateway/internal/routefile"
 )
 
-// resource is what an entry has that is a resource, or a template of many.
+// resource is the data of an entry that is a resource, or a template for many resources.
 type resource struct {
-	mimeType string // as configured; empty: the answer's
+	mimeType string // as configured; empty: that of the answer
 	fixed    *routefile.Call
-	template *template // nil: the uri is one
-	line     string    // in a list that is a text
-	changes  []string  // what it changes with; nil: nobody can say
+	template *template // nil: the uri has no variables
+	line     string    // the line in a list as text
+	changes  []string  // kinds of changes that change the resource; nil: changes are not reported
 }
 
-// readResource answers with what the resource's route says.
+// readResource answers with the answer of the resource's route.
 func (s *server) readResource(ctx context.Context, r *route.Request, q *request) *answer {
 	uri, ok := text(q.params.URI)
 	if !ok {
@@ -38,7 +38,7 @@ func (s *server) readResource(ctx context.Context, r *route.Request, q *request)
 	return s.endCacheable(a, q, 0, private)
 }
 
-// fetch asks the route of a resource.
+// fetch calls the route of a resource.
 func (s *server) fetch(ctx context.Context, r *route.Request, q *request, uri string) (*entry, *route.Response, *failure) {
 	if len(uri) > maxURI {
 		return nil, nil, invalidParams("The member uri is too long.")
@@ -75,7 +75,7 @@ func appendContent(b []byte, uri, shown string, readable bool, body []byte) []by
 	b = appendText(append(b, `{"uri":`...), uri)
 	b = appendText(append(b, `,"mimeType":`...), shown)
 	if readable {
-		// Text that is empty is there all the same: an item without text and blob is none.
+		// An empty text is written as well: an item without text and blob is invalid.
 		b = appendText(append(b, `,"text":`...), body)
 	} else {
 		b = base64.StdEncoding.AppendEncode(append(b, `,"blob":"`...), body)
@@ -84,9 +84,9 @@ func appendContent(b []byte, uri, shown string, readable bool, body []byte) []by
 	return append(b, '}')
 }
 
-// notFound is the answer for a uri that nothing stands behind; status is the route's, or 0.
-// Until 2026-07-28 the protocol had a code of its own for it, which clients of that time get
-// when they say which version they speak.
+// notFound is the answer for a uri without a resource; status is the route's, or 0. Until
+// 2026-07-28, the protocol had a code of its own for this. Clients of that time that send their
+// version get that code.
 func notFound(q *request, uri string, status int) *failure {
 	f := unreadable(uri, status)
 	f.code, f.message = codeInvalidParams, "Resource not found"
@@ -96,8 +96,8 @@ func notFound(q *request, uri string, status int) *failure {
 	return f
 }
 
-// unreadable is the answer for a resource whose route fails. What the route said about it
-// is no content of the resource.
+// unreadable is the answer for a resource whose route fails. The body of the route's error is not
+// the content of the resource.
 func unreadable(uri string, status int) *failure {
 	data := appendText([]byte(`{"uri":`), uri)
 	if status != 0 {

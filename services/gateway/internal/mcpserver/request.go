@@ -11,22 +11,22 @@ import (
 	"waybill.dev/shared/jsonscan"
 )
 
-// request is one message of a client that asks for something or tells something.
+// request is one message of a client: a request or a notification.
 type request struct {
-	// id is as the client wrote it: a number that is no float64 comes back unchanged.
-	// Empty: the message is a notification.
+	// id is kept as the client wrote it, so that a number that does not fit into a float64 comes
+	// back unchanged. Empty: the message is a notification.
 	id     jsontext.Value
 	method string
-	raw    jsontext.Value // of params; empty: none
+	raw    jsontext.Value // params as JSON; empty: none
 	params params
 	meta   meta
 
 	era     era
-	version string // of the protocol; empty: the client didn't say
+	version string // protocol version; empty: the client didn't say
 	header  http.Header
-	tool    string // that is called, if there is such a tool
+	tool    string // name of the called tool, if there is such a tool
 
-	progress func(done, total float64, message string) // nil: nobody wants to know
+	progress func(done, total float64, message string) // nil: the client does not ask for progress
 }
 
 // envelope is JSON-RPC's part of a message.
@@ -35,17 +35,17 @@ type envelope struct{ jsonrpc, id, method, params, result, fault jsontext.Value 
 // params are the parameters that several methods have.
 type params struct{ Meta, URI, Name, Cursor, Arguments, Notifications jsontext.Value }
 
-// meta is what a client says of itself and of the request since 2026-07-28, and the token
-// for progress, which is older.
+// meta is what a client says about itself and the request since 2026-07-28. The token for progress
+// is older.
 type meta struct {
 	Version, Capabilities, ClientInfo, ProgressToken jsontext.Value
-	TraceParent, TraceState, Baggage                 jsontext.Value // of W3C's Trace Context
+	TraceParent, TraceState, Baggage                 jsontext.Value // headers of W3C's Trace Context
 }
 
-// fields are the places for members of an object, by their names.
+// fields are the variables for members of an object, by their names.
 type fields map[string]*jsontext.Value
 
-// read puts the members of an object into their places. They alias it.
+// read stores the members of an object in their variables. The values alias the object.
 func (f fields) read(object jsontext.Value) {
 	for raw, value := range jsonscan.Value(object).Members() {
 		if name, _ := raw.Text(); f[name] != nil {
@@ -61,14 +61,14 @@ const (
 	kindNull   = 'n'
 )
 
-// Bounds of what is repeated to the client, or looked up, in bytes.
+// Maximum lengths of texts that are sent back to the client, or looked up, in bytes.
 const (
-	maxID  = 4 << 10 // of a message, or of its progress
+	maxID  = 4 << 10 // id of a message, or token of its progress
 	maxURI = 8 << 10
 )
 
-// checkJSON makes sure that the body can be read: around is how many arrays are around a
-// message in it.
+// checkJSON makes sure that the body can be parsed. around is the number of arrays around a message
+// in it.
 func checkJSON(ctx context.Context, body []byte, around int) *failure {
 	// An object in a message's params may be nested as deep as any other body.
 	faults, err := jsonscan.Check(ctx, body, jsonscan.Options{Around: 2 + around, AnyText: true})
@@ -83,9 +83,9 @@ func checkJSON(ctx context.Context, body []byte, around int) *failure {
 	return nil
 }
 
-// read reads the message in the body, which checkJSON has found good. A request is returned
-// with a failure, too, as far as it could be read: the answer needs its id. Neither: nothing
-// is to be answered.
+// read reads the message in the body, which checkJSON has accepted. A failure may come with a
+// request, as far as that could be read: the answer needs its id. If both are nil, the message gets
+// no answer.
 func read(r *route.Request) (*request, *failure) {
 	if jsonscan.Value(r.Body).Kind() != kindObject {
 		return nil, invalidRequest("A message is a JSON object.")
@@ -114,7 +114,7 @@ func readEnvelope(r *route.Request, m *envelope) (*request, *failure) {
 		return q, invalidRequest("The member jsonrpc must be \"2.0\".")
 	}
 	if len(m.method) == 0 && (len(m.result) > 0 || len(m.fault) > 0) {
-		// An answer: nothing was asked, but the clients of old may send one.
+		// The message is an answer: the server asked nothing, but older clients may send one.
 		if len(q.id) == 0 || q.version >= firstModern {
 			return q, invalidRequest("A message must have a method.")
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Names of a server whose options don't give any.
+// Default names of a server.
 const (
 	defaultName    = "MCP Server"
 	defaultVersion = "0.0.0"
@@ -26,7 +26,7 @@ type Reference struct {
 	ID   string `json:"id"`
 }
 
-// settings are the options of the handler in the route file.
+// settings are the handler's options in the route file.
 type settings struct {
 	Name                string      `json:"name"`
 	Version             string      `json:"version"`
@@ -36,25 +36,26 @@ type settings struct {
 	OfferOutputSchema        bool `json:"offerOutputSchema"`
 	IncludeStructuredContent bool `json:"includeStructuredContent"`
 	DebugMode                bool `json:"debugMode"`
-	// DefaultTools are the names of the tools that callers with more than 40 see, with tools to
-	// find and call the others; empty: all callers see all that they may use.
+	// DefaultTools are the names of the tools that callers with more than 40 see, with tools to find
+	// and call the others; empty: all callers see all tools that they may use.
 	DefaultTools []string `json:"defaultTools"`
 	// ResourceTool adds a tool that reads resources.
 	ResourceTool bool `json:"resourceTool"`
-	// MaxResultTokens is where results of tools end.
+	// MaxResultTokens is the number of tokens at which results of tools are cut.
 	MaxResultTokens int `json:"maxResultTokens"`
-	// ListSeconds is how long clients may keep lists. PublicLists lets them keep them for everybody.
+	// ListSeconds is how long clients may keep lists. PublicLists allows them to share a list
+	// between all users.
 	ListSeconds int  `json:"listSeconds"`
 	PublicLists bool `json:"publicLists"`
-	// AllowedOrigins are the origins of pages that may call, besides the server's own; "*"
-	// is any. AllowedHosts are the names that clients may use for the server; without any,
-	// all names will do, except over a loopback connection, where only loopback names do.
+	// AllowedOrigins are the origins of pages that may call, in addition to the server's own; "*" is
+	// any. AllowedHosts are the names that clients may use for the server. If it is empty, all names
+	// are allowed, except over a loopback connection, where only loopback names are.
 	AllowedOrigins []string `json:"allowedOrigins"`
 	AllowedHosts   []string `json:"allowedHosts"`
 }
 
-// References reads which operations a server exposes from the options of its handler, and
-// says what is wrong with them.
+// References reads the operations that a server exposes from the options of its handler, and returns
+// the faults of the options.
 func References(options jsontext.Value) ([]Reference, []string) {
 	settings, faults := readSettings(options)
 	return settings.Operations, faults
@@ -92,7 +93,7 @@ func readSettings(options jsontext.Value) (settings, []string) {
 	return s, faults
 }
 
-// reason tells where a value can't be read, without the value.
+// reason says where a value can't be read, without the value.
 func reason(err error) string {
 	if wrong := (*json.SemanticError)(nil); errors.As(err, &wrong) {
 		if errors.Is(err, json.ErrUnknownName) {

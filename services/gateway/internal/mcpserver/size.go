@@ -6,17 +6,18 @@ import (
 )
 
 const (
-	// defaultResult is how many tokens a tool's result may have: clients cut or refuse longer ones.
+	// defaultResult is the default maximum of tokens in a tool's result: clients cut or refuse
+	// longer results.
 	defaultResult = 25_000
 	minResult     = 1_000
 	maxResult     = 1_000_000
 )
 
 // bytesFor returns how many bytes of JSON or English have at most so many tokens: models read 3.5 to
-// 4.5 bytes as one, so no model has more.
+// 4.5 bytes as one token, and the lower number holds for all models.
 func bytesFor(tokens int) int { return tokens * 7 / 2 }
 
-// cutText returns the beginning of a text that has at most so many bytes.
+// cutText returns the longest beginning of a text with at most so many bytes.
 func cutText(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -24,7 +25,7 @@ func cutText(text string, most int) string {
 	return strings.ToValidUTF8(text[:most], "")
 }
 
-// continued says that a text was cut, and how to go on.
+// continued returns the note that a text was cut, and how to read on.
 func continued(whole, shown int, next string) string {
 	return "\n\n[The result ends here, at byte " + itoa(shown) + " of " + itoa(whole) + ". " + next + "]"
 }

@@ -12,7 +12,7 @@ import (
 type template struct {
 	pattern *regexp.Regexp
 	names   []string
-	shape   string // with unnamed variables: two templates of one shape are one
+	shape   string // the uri with unnamed variables: two templates of one shape are the same
 }
 
 var variable = regexp.MustCompile(`\{([^{}]*)\}`)
@@ -52,8 +52,8 @@ func newTemplate(uri string) (*template, error) {
 	return t, nil
 }
 
-// match returns the variables' values of a normal URI, decoded: what was encoded in a uri never becomes
-// another segment of the path, for the path encodes it again.
+// match returns the decoded values of the variables in a normal URI. An escaped slash in a uri never
+// becomes a segment boundary: the path escapes the value again.
 func (t *template) match(uri string) (map[string]string, bool) {
 	found := t.pattern.FindStringSubmatch(uri)
 	if found == nil {

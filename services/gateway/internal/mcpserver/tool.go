@@ -19,21 +19,21 @@ import (
 	"waybill.dev/shared/jsonscan"
 )
 
-// tool is what an entry has that is a tool.
+// tool is the data of an entry that is a tool.
 type tool struct {
 	headers []boundHeader
-	// output is the schema that answers fit for clients who see it; nil: there is none.
+	// output is the schema that answers must fit for clients that see it; nil: there is none.
 	output *jsonschema.Schema
-	// withOutput is the entry of the list with that schema.
+	// withOutput is the entry of the list including that schema.
 	withOutput []byte
-	// terms are what it is found by; nil: the server has no tool to find it.
+	// terms are the words by which the tool is found; nil: the server has no tool to find others.
 	terms map[string]int
-	// further says how to get the rest of an answer that is too long.
+	// further says how to get the rest of an answer that was cut.
 	further string
 }
 
-// toolName is what clients take for the name of a tool. An operation that is a tool without
-// saying so is called by its operationId, which may be anything.
+// toolName matches the names of tools that clients accept. An operation that is a tool by default is called
+// by its operationId, which may be any text.
 var toolName = regexp.MustCompile(`^[A-Za-z0-9_./-]{1,64}$`)
 
 func (c *catalog) addTool(t Target, def routefile.MCPDef, s settings) error {
@@ -72,7 +72,7 @@ func (c *catalog) addTool(t Target, def routefile.MCPDef, s settings) error {
 	return c.tools.put(t, def.Name, shown, entry{tool: own})
 }
 
-// further says how to call a tool again whose answer was too long, by the arguments that it has.
+// further says how to call a tool again after its answer was cut, using the arguments that it has.
 func further(input jsontext.Value) string {
 	var properties jsontext.Value
 	fields{"properties": &properties}.read(input)
@@ -92,11 +92,11 @@ func further(input jsontext.Value) string {
 	return "Call the tool again with a smaller limit."
 }
 
-// promise gives a tool its output schema, if every answer that the document knows has one. A
-// client takes a result that does not fit for a failure, though the call has taken effect.
+// promise gives a tool its output schema, if every documented answer has a schema. A client takes a result
+// that does not fit its schema for a failure, although the call has taken effect.
 func (own *tool) promise(operation *routefile.Operation, shown listed) error {
 	schemas := operation.File.Schemas
-	// Before 2026-07-28 clients refuse a tool whose output is no object.
+	// Before 2026-07-28, clients refuse a tool with an output that is no object.
 	if len(operation.Outputs) == 0 || slices.ContainsFunc(operation.Outputs, func(at string) bool { return !schemas.IsObject(at) }) {
 		return nil
 	}
@@ -112,7 +112,7 @@ func (own *tool) promise(operation *routefile.Operation, shown listed) error {
 	return err
 }
 
-// title is what people see: the name when nobody has set anything else.
+// title returns the title that people see: the name, unless a title is set.
 func title(def routefile.MCPDef) string {
 	var annotations struct {
 		Title string `json:"title"`
@@ -123,9 +123,9 @@ func title(def routefile.MCPDef) string {
 	return def.Name
 }
 
-// callTool checks the arguments, calls the tool's route and makes a result of its answer.
-// Faults of the arguments and of the route are results, which the model can read and
-// learn from; errors of the protocol would be the client's affair.
+// callTool checks the arguments, calls the tool's route and makes a result from its answer. Faults of the
+// arguments and of the route are returned as results, which the model can read and learn from; errors of the
+// protocol would only reach the client.
 func callTool(ctx context.Context, x *exchange) *mcp.CallToolResult {
 	call, violations := x.entry.target.Definition.Arguments(ctx, x.arguments)
 	if len(violations) > 0 {
@@ -138,7 +138,7 @@ func toolError(text string) *mcp.CallToolResult {
 	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: text}}}
 }
 
-// describe names the faults of arguments, without the values.
+// describe lists the faults of arguments, without the values.
 func describe(violations []jsonschema.Violation) string {
 	var b strings.Builder
 	b.WriteString("The arguments do not match the tool's schema:")
@@ -152,7 +152,7 @@ func describe(violations []jsonschema.Violation) string {
 	return b.String()
 }
 
-// toolResult makes a result of the answer of a tool's route.
+// toolResult makes a result from the answer of a tool's route.
 func (x *exchange) toolResult(ctx context.Context, response *route.Response) *mcp.CallToolResult {
 	if response.Stream != nil {
 		return toolError("The tool's route answers with a stream, which a tool can't show.")
@@ -173,7 +173,7 @@ func (x *exchange) toolResult(ctx context.Context, response *route.Response) *mc
 	shown, text := content(x, response)
 	result.Content = []mcp.Content{shown}
 	if (x.structured || x.promised()) && !isError && isJSONType(answered) {
-		// Before 2026-07-28 clients take objects alone.
+		// Before 2026-07-28, clients accept only objects.
 		if value := jsontext.Value(text); value.IsValid() && (x.era == modern || value.Kind() == kindObject) {
 			result.StructuredContent = json.RawMessage(value)
 		}
@@ -181,7 +181,7 @@ func (x *exchange) toolResult(ctx context.Context, response *route.Response) *mc
 	return x.cut(x.kept(ctx, response.Status, result))
 }
 
-// cut ends a result where it is longer than clients take.
+// cut shortens a result that is longer than clients accept.
 func (x *exchange) cut(result *mcp.CallToolResult) *mcp.CallToolResult {
 	structured, _ := result.StructuredContent.(json.RawMessage)
 	room := x.server.maxResult - len(structured)
@@ -194,7 +194,8 @@ func (x *exchange) cut(result *mcp.CallToolResult) *mcp.CallToolResult {
 			room -= len(said.Text)
 			continue
 		}
-		// What is structured can't be shown in part. Where it was promised, a result without it is an error.
+		// Structured content can't be cut. If the client was promised structured content, a result without
+		// it is an error.
 		if structured != nil {
 			result.StructuredContent, result.IsError = nil, result.IsError || x.promised()
 			room += len(structured)
@@ -207,11 +208,12 @@ func (x *exchange) cut(result *mcp.CallToolResult) *mcp.CallToolResult {
 	return result
 }
 
-// promised reports whether the client knows a schema of the tool's output.
+// promised reports whether the client knows the tool's output schema.
 func (x *exchange) promised() bool { return x.schemas && x.entry.tool.output != nil }
 
-// kept returns the result, if it is what the tool's output schema says, otherwise one that says what
-// has happened: the client of an AI model would hide such a result, and the model would call again.
+// kept returns the result if it fits the tool's output schema. Otherwise it returns a result that says what
+// has happened: a client would hide a result that does not fit from its AI model, and the model would call
+// again.
 func (x *exchange) kept(ctx context.Context, status int, result *mcp.CallToolResult) *mcp.CallToolResult {
 	if !x.promised() || result.IsError {
 		return result
@@ -232,8 +234,8 @@ func statusText(status int) string {
 	return strings.TrimSpace("The tool's route has answered with status " + strconv.Itoa(status) + " " + http.StatusText(status))
 }
 
-// content is a route's answer as an item of a tool's result or of a prompt's message. text is
-// the answer in UTF-8, if it is text.
+// content turns a route's answer into an item of a tool's result or of a prompt's message. text is the
+// answer in UTF-8, if it is text.
 func content(x *exchange, response *route.Response) (shown mcp.Content, text []byte) {
 	text, readable := decodeText(x.request.Lease, response.Header, response.Body)
 	answered := mediaType(response.Header)
@@ -250,8 +252,8 @@ func content(x *exchange, response *route.Response) (shown mcp.Content, text []b
 	}}, nil
 }
 
-// readNative reads a result that a route has made itself. Values of its own stay as they
-// are written: no number passes through a float.
+// readNative reads a result that a route has made itself. Values inside it stay as they are written: no
+// number is converted to a float.
 func readNative(body []byte) *mcp.CallToolResult {
 	var read mcp.CallToolResult
 	var raw struct {

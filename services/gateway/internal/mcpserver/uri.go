@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// normal returns the one spelling of all the URIs that mean the same as this one: clients write
-// those of a list anew, by their library for URLs. The scheme is in lower case, what need not be
-// escaped is not, what a URI can't have is, and of the web's own schemes the host is in lower case,
-// without the usual port and with a path.
+// normal returns the normal spelling of a URI, which is the same for all URIs with the same
+// meaning: the URL libraries of clients rewrite the URIs of a list. In the normal spelling, the
+// scheme is in lower case, a character is escaped only if it must be, and URIs of the web's own
+// schemes have the host in lower case, no default port, and a path.
 func normal(uri string) string {
 	uri = lowerScheme(escape(uri))
 	if !strings.HasPrefix(uri, "http://") && !strings.HasPrefix(uri, "https://") {
@@ -42,7 +42,8 @@ func lowerScheme(uri string) string {
 	return strings.ToLower(scheme) + ":" + rest
 }
 
-// escape writes the escapes of a part of a URI in one way. A percent sign that begins none stays.
+// escape writes the escapes of a part of a URI in one form. A percent sign that begins no escape
+// stays.
 func escape(part string) string {
 	const digits = "0123456789ABCDEF"
 	var b strings.Builder

@@ -8,14 +8,14 @@ import (
 )
 
 const (
-	// manyTools is up to how many tools are listed one by one, where a server has tools to find
-	// others: some clients show no more.
+	// manyTools is the number of tools up to which all are listed, on a server that has tools to
+	// find others: some clients show no more.
 	manyTools = 40
-	// everything is the toolset of all tools.
+	// everything is the name of the toolset with all tools.
 	everything = "all"
 )
 
-// toolsets returns the toolsets that the URL names, each once; nil: it names none.
+// toolsets returns the toolsets that the URL names, without repetitions; nil: none.
 func toolsets(r *route.Request) []string {
 	var sets []string
 	for _, value := range r.Query.Values()["tools"] {
@@ -29,8 +29,8 @@ func toolsets(r *route.Request) []string {
 	return slices.Compact(sets)
 }
 
-// unknownToolset says what is wrong with the toolsets of the URL; nil: nothing is. A client that
-// gets an empty list instead would not learn of the mistake.
+// unknownToolset returns the failure for unknown toolsets in the URL; nil: all are known. An empty
+// list would hide the mistake from the client.
 func (s *server) unknownToolset(r *route.Request) *failure {
 	for _, name := range toolsets(r) {
 		if name == everything || slices.Contains(s.catalog.toolsets, name) {
@@ -44,10 +44,11 @@ func (s *server) unknownToolset(r *route.Request) *failure {
 	return nil
 }
 
-// sees reports whether the caller may use a thing and, of a tool, has not left it out by the URL.
+// sees reports whether the caller may use an entry and, for a tool, whether the URL's toolsets
+// include it.
 func (e *entry) sees(r *route.Request) bool { return seeing(r)(e) }
 
-// seeing returns sees for many things of one request, whose URL is read once.
+// seeing returns a function like sees for many entries of one request. The URL is parsed once.
 func seeing(r *route.Request) func(*entry) bool {
 	sets := toolsets(r)
 	all := len(sets) == 0 || slices.Contains(sets, everything)
@@ -57,8 +58,8 @@ func seeing(r *route.Request) func(*entry) bool {
 	}
 }
 
-// few returns the tools that are listed by default out of those that the caller may use. Found
-// reports whether tools to find the others are to be listed, too.
+// few returns those of the caller's tools that are listed by default. Found reports whether the
+// tools to find the others are listed, too.
 func (s *server) few(r *route.Request, entries []*entry) (listed []*entry, found bool) {
 	if !s.searches() || len(entries) <= manyTools || len(toolsets(r)) > 0 {
 		return entries, false

@@ -11,25 +11,25 @@ import (
 	"waybill.dev/shared/store/metering"
 )
 
-// allowance is what a plan gives of one feature, with what is known to be used of it.
+// allowance is the part of one feature in a consumer's plan, with its known usage.
 type allowance struct {
 	domain.Grant
 
-	start, end time.Time // of the period; zero: there is no meter
-	base       int64     // in the database
+	start, end time.Time // the period; zero: there is no meter
+	base       int64     // usage according to the database
 }
 
 // unknownStatus stands for the status of a request that is in flight.
 const unknownStatus = "?"
 
-// value returns what an event of an hour adds.
+// value returns how much an event of an hour adds to the usage.
 func (a *allowance) value(e event, hour time.Time, n metering.Count) int64 {
 	if a.Meter == nil || a.Meter.EventType != e.kind || hour.Before(a.start) || hour.Before(a.Meter.EventFrom) {
 		return 0
 	}
 	if len(a.Filters) > 0 {
 		dims := e.dims
-		if dims.Status == unknownStatus { // it may become the one that counts
+		if dims.Status == unknownStatus { // the request may get a status that counts
 			dims.Status = a.Filters["$.status"]
 		}
 		if !dims.Matches(a.Filters) {
@@ -39,7 +39,7 @@ func (a *allowance) value(e event, hour time.Time, n metering.Count) int64 {
 	return n.Value(a.Meter.Aggregation)
 }
 
-// event is what events are told apart by, in one hour.
+// event is the key by which events of one hour are counted.
 type event struct {
 	kind string
 	dims metering.Dims
@@ -53,16 +53,16 @@ type unwritten struct {
 	n     metering.Count
 }
 
-// consumer is what is known of one.
+// consumer is the knowledge about one consumer.
 type consumer struct {
 	id, bucket string
-	reading    chan struct{} // has one place: of who reads
-	failed     atomic.Bool   // the last reading
+	reading    chan struct{} // has room for one: held by the goroutine that reads
+	failed     atomic.Bool   // the last reading failed
 
 	mu         sync.Mutex
-	known      bool // it was read once
+	known      bool // was read at least once
 	readAt     time.Time
-	ends       time.Time // when the first period ends; zero: there is none
+	ends       time.Time // the first end of a period; zero: there is none
 	entitled   *metering.Entitled
 	allowances []allowance
 	closed     closed
@@ -89,7 +89,7 @@ func (c *consumer) closedSums() closed {
 	return c.closed
 }
 
-// tried notes that reading has failed: it is not tried again at each request.
+// tried notes that reading has failed, so that it is not tried again at each request.
 func (c *consumer) tried(at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -99,8 +99,8 @@ func (c *consumer) tried(at time.Time) {
 	}
 }
 
-// roll begins new periods without the database: nothing but what this process has counted is known
-// of them. c.mu is held.
+// roll begins new periods without the database: only the counts of this process are known for them.
+// c.mu is held.
 func (c *consumer) roll(at time.Time) {
 	c.ends = time.Time{}
 	for i := range c.allowances {
@@ -122,7 +122,7 @@ func (c *consumer) endsWith(end time.Time) {
 	}
 }
 
-// apply takes over what was read. What the database has by now is not unwritten any more.
+// apply applies a reading. Counts that the database has by now are removed from the unwritten ones.
 func (c *consumer) apply(r *reading, at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -134,7 +134,7 @@ func (c *consumer) apply(r *reading, at time.Time) {
 		}
 	}
 	if r.entitled == nil {
-		return // batch was not read
+		return // the number of the batch was not read
 	}
 	left := c.unwritten[:0]
 	for _, u := range c.unwritten {
@@ -149,10 +149,11 @@ func (c *consumer) apply(r *reading, at time.Time) {
 type use struct {
 	event event
 	n     metering.Count
-	free  bool // it is checked and not counted
+	free  bool // checked but not counted
 }
 
-// take checks a request, and has it in flight. Known: the database could be read.
+// take checks a request and, if it is allowed, counts it as in flight. Known: the database could be
+// read.
 func (c *consumer) take(wanted []route.Use, dims route.Dims, now time.Time, known bool) ([]use, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -160,7 +161,7 @@ func (c *consumer) take(wanted []route.Use, dims route.Dims, now time.Time, know
 		if c.known || known {
 			return nil, errNoPlan
 		}
-		return nil, nil // nothing is known of it at all
+		return nil, nil // nothing is known about the consumer
 	}
 	at := metering.Dims{Deployment: dims.Deployment, Route: dims.Route, Method: dims.Method, Status: unknownStatus}
 	taken := make([]use, 0, len(wanted))
@@ -210,7 +211,7 @@ func (c *consumer) check(w route.Use, dims metering.Dims, now time.Time) (use, e
 // errNoFeature is never changed.
 var errNoFeature = problem.New(problem.Forbidden, "The consumer's plan does not include this.")
 
-// used returns what is used of an allowance, with what is in flight. c.mu is held.
+// used returns the usage of an allowance, including requests in flight. c.mu is held.
 func (c *consumer) used(a *allowance, hour time.Time) int64 {
 	used := a.base
 	for i := range c.unwritten {
@@ -222,7 +223,7 @@ func (c *consumer) used(a *allowance, hour time.Time) int64 {
 	return used
 }
 
-// fly adds a use to what is in flight, or takes it away. c.mu is held.
+// fly adds a use to those in flight, or removes it. c.mu is held.
 func (c *consumer) fly(u use, sign int64) {
 	n := c.inFlight[u.event]
 	n.Events += sign * u.n.Events
@@ -234,7 +235,7 @@ func (c *consumer) fly(u use, sign int64) {
 	c.inFlight[u.event] = n
 }
 
-// end counts a request whose answer is known, or lets go of it.
+// end ends requests in flight: it counts them if counts is true, otherwise it drops them.
 func (c *consumer) end(m *Meters, taken []use, counts bool, status string) {
 	now := m.options.Now()
 	c.mu.Lock()

@@ -1,7 +1,7 @@
-// Package metering holds consumers to their plans, and counts what they use. It knows of a consumer
-// what the database had half a second ago, and exactly what this process has added since: its
-// counts have the number of the batch that they are written with, and the database tells which
-// batch of the process its own counts have.
+// Package metering holds consumers to their plans, and counts what they use. It knows the usage of
+// a consumer as the database had it half a second ago, plus exactly what this process has added
+// since: each count of the process has the number of the batch that writes it, and the database
+// says which batch of the process it has written last.
 package metering
 
 import (
@@ -28,18 +28,18 @@ type Store interface {
 	Used(ctx context.Context, consumer string, g *domain.Grant, start, end time.Time) (int64, error)
 }
 
-// Counts takes what is counted.
+// Counts takes the counts to write.
 type Counts interface {
-	// Meter adds a count, and returns the number of the batch that it is written with.
+	// Meter adds a count, and returns the number of the batch that writes it.
 	Meter(key metering.HourKey, n metering.Count) (batch int64)
 	// Writer names the writer of the batches.
 	Writer() string
 }
 
-// How old the knowledge of a consumer may be.
+// Maximum ages of the knowledge about a consumer.
 const (
-	refreshAfter = 400 * time.Millisecond // it is read again, beside the requests
-	staleAfter   = time.Second            // requests wait until it is read again
+	refreshAfter = 400 * time.Millisecond // older knowledge is read again in the background
+	staleAfter   = time.Second            // with older knowledge, requests wait for the reading
 	readTime     = 2 * time.Second
 	forgetAfter  = 10 * time.Minute
 )
@@ -53,18 +53,18 @@ type Options struct {
 	Registerer prometheus.Registerer
 }
 
-// Meters knows the consumers that have called lately. It implements route.Meters.
+// Meters knows the consumers that have called recently. It implements route.Meters.
 type Meters struct {
 	options Options
 	unknown prometheus.Counter
 	failing atomic.Bool
 
 	mu        sync.Mutex
-	consumers map[string]*consumer // by their ids
+	consumers map[string]*consumer // by id
 	sweptAt   time.Time
 }
 
-// New returns meters that know nobody yet.
+// New returns meters that know no consumer yet.
 func New(o Options) *Meters {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -114,7 +114,7 @@ func (m *Meters) consumer(who *apikey.Principal) *consumer {
 	return c
 }
 
-// sweep forgets consumers that have not called for long. m.mu is held.
+// sweep forgets consumers that have not called for a long time. m.mu is held.
 func (m *Meters) sweep() {
 	now := m.options.Now()
 	if now.Sub(m.sweptAt) < forgetAfter {
@@ -128,7 +128,7 @@ func (m *Meters) sweep() {
 	}
 }
 
-// fresh sees to it that what is known of a consumer is not stale; false: it can't be read now.
+// fresh makes sure that the knowledge about a consumer is not stale; false: it can't be read now.
 func (m *Meters) fresh(ctx context.Context, c *consumer, now time.Time) bool {
 	age, ended := c.age(now)
 	switch {
@@ -141,7 +141,7 @@ func (m *Meters) fresh(ctx context.Context, c *consumer, now time.Time) bool {
 				defer func() { <-c.reading }()
 				m.refresh(context.WithoutCancel(ctx), c)
 			}()
-		default: // somebody does
+		default: // another goroutine reads it
 		}
 		return !c.failed.Load()
 	}
@@ -152,13 +152,13 @@ func (m *Meters) fresh(ctx context.Context, c *consumer, now time.Time) bool {
 	}
 	defer func() { <-c.reading }()
 	if age, ended := c.age(m.options.Now()); age < refreshAfter && !ended {
-		return !c.failed.Load() // somebody else has read it meanwhile
+		return !c.failed.Load() // another goroutine has read it in the meantime
 	}
 	m.refresh(context.WithoutCancel(ctx), c)
 	return !c.failed.Load()
 }
 
-// refresh reads what a consumer may do and has done. When that fails, what was known stays.
+// refresh reads the plan and the usage of a consumer. When that fails, the old knowledge stays.
 func (m *Meters) refresh(ctx context.Context, c *consumer) {
 	ctx, cancel := context.WithTimeout(ctx, readTime)
 	defer cancel()
@@ -177,17 +177,17 @@ func (m *Meters) refresh(ctx context.Context, c *consumer) {
 	c.apply(read, began)
 }
 
-// reading is what the database has of a consumer.
+// reading is what the database knows about a consumer.
 type reading struct {
-	entitled   *metering.Entitled // nil: it has no plan
+	entitled   *metering.Entitled // nil: the consumer has no plan
 	allowances []allowance
 	batch      int64
 	closed     closed
 }
 
-// closed are sums of hours that nobody adds to any more, by features.
+// closed are sums of hours that no longer change, by features.
 type closed struct {
-	before time.Time // the first hour that is not among them
+	before time.Time // the first hour that is not included
 	plan   string
 	sums   map[string]closedSum
 }
@@ -234,7 +234,7 @@ func (m *Meters) read(ctx context.Context, c *consumer, now time.Time) (*reading
 	return r, nil
 }
 
-// sum returns a sum that is still that of the same hours.
+// sum returns a sum if it is still of the same hours.
 func (c closed) sum(now *closed, feature string, start time.Time) (int64, bool) {
 	known, ok := c.sums[feature]
 	if !ok || c.plan != now.plan || !c.before.Equal(now.before) || !known.start.Equal(start) {

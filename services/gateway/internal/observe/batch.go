@@ -12,8 +12,8 @@ import (
 	"waybill.dev/shared/store/traffic"
 )
 
-// newBatch returns what is written of counts and rows. What is counted and has no row was not
-// kept.
+// newBatch makes a batch of counts and rows. Requests that are counted and have no row are recorded
+// as not kept.
 func newBatch(writer string, number int64, calls map[traffic.CallKey]*traffic.Calls, rows []traffic.Request) *traffic.Batch {
 	b := &traffic.Batch{Writer: writer, Number: number, Calls: calls, NotKept: map[traffic.Minute]int64{}, Rows: rows}
 	for key, counted := range calls {
@@ -26,8 +26,8 @@ func newBatch(writer string, number int64, calls map[traffic.CallKey]*traffic.Ca
 	return b
 }
 
-// request returns the row of a request. It shares no memory with the request, whose texts are
-// parts of its header.
+// request returns the row of a request. It shares no memory with the request, because texts of the
+// request are parts of its header.
 func (k *kept) request() traffic.Request {
 	record, noted := k.record, &k.noted
 	request := traffic.Request{
@@ -94,8 +94,8 @@ func value(v any) []byte {
 	return []byte("null")
 }
 
-// networkOf returns the network of an address that is told of it: of IPv4 the /24, of IPv6 the
-// /48; empty: it is no address.
+// networkOf returns the part of an address that is stored: of IPv4 the /24 network, of IPv6 the
+// /48; empty: the text is no address.
 func networkOf(remote string) string {
 	addr, err := netip.ParseAddr(remote)
 	if err != nil {

@@ -1,12 +1,11 @@
 // Package observe counts the requests of deployments, and keeps a log of some of them.
 //
-// In the path of a request there is one lock, one look-up in a map, and a decision whether the
-// request is among those that are kept. A writer takes what has gathered every 500 ms and writes
-// it in one transaction, with a number by which the database knows a batch that comes again.
+// In the path of a request there is one lock, one look-up in a map, and a decision whether the log keeps the request. Every 500 ms a writer
+// writes the gathered counts and rows in one transaction, with a number by which the database recognises a repeated batch.
 //
-// Counts are exact: they wait in memory while the database is away. The log keeps a limited
-// number of requests a second. Up to half of them are failed requests; the others are a random
-// sample. Each deployment has the same share of both, and the others have what it leaves. Requests that the log does not keep are counted as not kept.
+// Counts are exact: they wait in memory while the database is away. The log keeps a limited number of requests a second. Up to half of them
+// are failed requests; the others are a random sample. Each deployment has the same share of both, and other deployments may use what it
+// leaves unused. Requests that the log does not keep are counted as not kept.
 package observe
 
 import (
@@ -27,7 +26,7 @@ import (
 	"waybill.dev/shared/store/traffic"
 )
 
-// Store is where requests are counted and kept.
+// Store stores counts and kept requests.
 type Store interface {
 	Write(ctx context.Context, b *traffic.Batch) error
 	Maintain(ctx context.Context, retention time.Duration) error
@@ -35,22 +34,22 @@ type Store interface {
 
 // Bounds of what is in memory.
 const (
-	maxKeys = 100_000 // of counts; beyond, consumers are counted together
+	maxKeys = 100_000 // number of counts; beyond it, consumers are counted together
 	maxLost = 2 * maxKeys
-	maxRows = 16_384 // of the log
+	maxRows = 16_384 // number of rows of the log
 )
 
 const (
 	writeEvery    = 500 * time.Millisecond
 	writeTime     = 10 * time.Second // for one batch
-	lastWriteTime = 3 * time.Second  // when the process ends
+	lastWriteTime = 3 * time.Second  // at the end of the process
 	maintainEvery = time.Minute
-	maxPath       = 2048 // bytes that are kept
+	maxPath       = 2048 // bytes of a path that are kept
 	maxHost       = 256
 	maxMethod     = 64
 )
 
-// DefaultRetention is how long the log is kept, unless Options say otherwise.
+// DefaultRetention is how long the log is kept by default.
 const DefaultRetention = 24 * time.Hour
 
 // Options of a recorder; Store and Logger are required.
@@ -67,30 +66,30 @@ type Options struct {
 // Recorder counts and keeps the requests of one process.
 type Recorder struct {
 	options Options
-	writer  string // names this run of the process
+	writer  string // name of this run of the process
 	metrics *metrics
 
 	mu   sync.Mutex
 	next *gathered
-	// room is how many requests more may be kept, at the rate, until the next take.
+	// room is how many more requests may be kept at the rate until the next take.
 	room          int
 	failed, other samples
-	number        int64 // of the last batch
+	number        int64 // number of the last batch
 
-	oldest time.Time // when the oldest call of pending came; zero: nothing is pending
+	oldest time.Time // when the oldest call of pending arrived; zero: nothing is pending
 
-	// The rest is the writer's alone.
-	credit  float64   // of requests that may be kept
-	closed  time.Time // when the samples were taken last
+	// Only the writer uses the fields below.
+	credit  float64   // number of requests that may be kept
+	closed  time.Time // when samples were last taken
 	rows    []traffic.Request
-	pending *traffic.Batch // that is being written; nil: none
+	pending *traffic.Batch // batch that is being written; nil: none
 }
 
 // gathered are counts since a time.
 type gathered struct {
 	calls  map[traffic.CallKey]*traffic.Calls
 	meters map[metering.HourKey]metering.Count
-	since  time.Time // when the first call came; zero: there was none
+	since  time.Time // when the first call arrived; zero: there was none
 }
 
 // kept is a request for the log.
@@ -112,8 +111,7 @@ func New(o Options) *Recorder {
 	return r
 }
 
-// Of returns what is told of the requests of a deployment that a build answers; nil: the
-// recorder is nil.
+// Of returns the function that records the requests of a deployment that a build answers; nil: the recorder is nil.
 func (r *Recorder) Of(deployment, build string) func(*route.Record) {
 	if r == nil {
 		return nil
@@ -121,7 +119,7 @@ func (r *Recorder) Of(deployment, build string) func(*route.Record) {
 	return func(record *route.Record) { r.add(deployment, build, record) }
 }
 
-// add counts a request, and keeps it if it is among those that are kept.
+// add counts a request, and keeps it if the sample includes it.
 func (r *Recorder) add(deployment, build string, record *route.Record) {
 	noted := record.Noted()
 	one := kept{deployment, build, consumerOf(noted), record, noted}
@@ -145,11 +143,11 @@ func (r *Recorder) add(deployment, build string, record *route.Record) {
 	}
 }
 
-// Writer names this run of the process in the database.
+// Writer returns the name of this run of the process in the database.
 func (r *Recorder) Writer() string { return r.writer }
 
-// Meter adds to what a consumer has used, and returns the number of the batch that it is written
-// with. When there are too many keys, those of one consumer, type and hour go together.
+// Meter adds to the usage of a consumer, and returns the number of the batch that writes it. When there are too many keys, all counts of
+// one consumer, type and hour share one key.
 func (r *Recorder) Meter(key metering.HourKey, n metering.Count) (batch int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -173,8 +171,8 @@ func (r *Recorder) Meter(key metering.HourKey, n metering.Count) (batch int64) {
 	return r.number + 1
 }
 
-// callsOf returns the counts of a key, or those that other consumers share when there are too many keys. When nil, not
-// even these have room.
+// callsOf returns the counts of a key, or the counts that consumers share when there are too many keys. It returns nil when there is no
+// room for these either.
 func (r *Recorder) callsOf(key traffic.CallKey) *traffic.Calls {
 	if calls := r.next.calls[key]; calls != nil {
 		return calls
@@ -190,7 +188,7 @@ func (r *Recorder) callsOf(key traffic.CallKey) *traffic.Calls {
 	return calls
 }
 
-// consumerOf returns who called, as statistics tell it.
+// consumerOf returns the caller's name in statistics.
 func consumerOf(n route.Noted) string {
 	switch p := n.Principal; {
 	case p == nil && n.Subject != "":
@@ -208,14 +206,14 @@ func consumerOf(n route.Noted) string {
 // leaves the others theirs.
 type samples map[string]*sample
 
-// Until it is known who has how many, all deployments hold some held times as many requests together as may be kept, and each
-// leastHeld.
+// Until the take, when the number of requests of each deployment is known, all deployments together hold up to held times as many requests
+// as may be kept, and each deployment at least leastHeld.
 const (
 	held      = 16
 	leastHeld = 4
 )
 
-// add keeps a request if it is among those of its deployment's share of room.
+// add keeps a request if the sample of its deployment includes it, within the deployment's share of room.
 func (s *samples) add(one kept, room int) {
 	if *s == nil {
 		*s = make(samples)
@@ -236,7 +234,7 @@ func (s *samples) size() (n int) {
 	return n
 }
 
-// take empties the samples but for n requests: what a deployment leaves of its share is the others'.
+// take empties the samples and returns n requests of them. Other deployments get what a deployment leaves of its share.
 func (s *samples) take(n int) (list []kept) {
 	all := slices.Collect(maps.Values(*s))
 	//nolint:gosec // which ones are kept is no secret
@@ -252,13 +250,13 @@ func (s *samples) take(n int) (list []kept) {
 	return list
 }
 
-// sample is a part of the requests of a time, in which each has the same chance to be.
+// sample is a random part of the requests of a time: each request has the same chance to be in it.
 type sample struct {
 	seen int
 	kept []kept
 }
 
-// add keeps a request among at most room others: instead of one of them, when there are more.
+// add adds a request to the sample. If the sample is full with room requests, the request may replace another one.
 func (s *sample) add(one kept, room int) {
 	s.seen++
 	if len(s.kept) < room {
@@ -273,7 +271,7 @@ func (s *sample) add(one kept, room int) {
 	}
 }
 
-// take empties the sample but for n of it.
+// take empties the sample and returns n requests of it.
 func (s *sample) take(n int) []kept {
 	list := s.kept
 	s.seen, s.kept = 0, nil
@@ -285,7 +283,7 @@ func (s *sample) take(n int) []kept {
 	return list
 }
 
-// take ends the time of the samples and returns what is kept of them. r.mu is held.
+// take ends the time of the samples and returns the requests to keep. r.mu is held.
 func (r *Recorder) take(now time.Time) []kept {
 	failed := min(r.failed.size(), max(r.room/2, r.room-r.other.size()))
 	list := append(r.failed.take(failed), r.other.take(r.room-failed)...)
@@ -294,7 +292,7 @@ func (r *Recorder) take(now time.Time) []kept {
 	return list
 }
 
-// lag returns for how long the oldest call that is not written has been waiting.
+// lag returns how long the oldest unwritten call has been waiting.
 func (r *Recorder) lag() float64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -308,7 +306,7 @@ func (r *Recorder) lag() float64 {
 	return time.Since(oldest).Seconds()
 }
 
-// Run writes what gathers, until ctx ends; then once more.
+// Run writes the gathered counts and rows until ctx ends, and then once more.
 func (r *Recorder) Run(ctx context.Context) error {
 	var tidying sync.WaitGroup
 	defer tidying.Wait()
@@ -330,11 +328,11 @@ func (r *Recorder) writeLast(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, lastWriteTime)
 	defer cancel()
 	if r.write(ctx) {
-		r.write(ctx) // what came while a batch was pending
+		r.write(ctx) // calls that arrived while a batch was pending
 	}
 }
 
-// maintain tidies up what is stored, until ctx ends.
+// maintain deletes old rows from the store, until ctx ends.
 func (r *Recorder) maintain(ctx context.Context) {
 	ticks := time.NewTicker(maintainEvery)
 	defer ticks.Stop()
@@ -350,8 +348,7 @@ func (r *Recorder) maintain(ctx context.Context) {
 	}
 }
 
-// log tells of what has failed, unless that was for the end of the process: then it is tried once
-// more.
+// log logs a failure, unless the end of the process is its cause: then there is one more try.
 func (r *Recorder) log(ctx context.Context, message string, err error) {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return
@@ -363,7 +360,7 @@ func (r *Recorder) log(ctx context.Context, message string, err error) {
 	r.options.Logger.Log(ctx, level, message, "error", err) //nolint:sloglint // the callers have constants
 }
 
-// write writes the batch that is pending, or else what has gathered; false: it could not.
+// write writes the pending batch, or else what has gathered; false: it could not.
 func (r *Recorder) write(ctx context.Context) bool {
 	r.mu.Lock()
 	list := r.take(time.Now())
@@ -406,8 +403,8 @@ func (r *Recorder) write(ctx context.Context) bool {
 	return true
 }
 
-// failedToWrite keeps the pending batch for another time. Its rows are given up when it is not
-// the database that is away: nothing must keep counts from being written.
+// failedToWrite keeps the pending batch for the next try. If the failure is not that the database is away, the rows of the batch are
+// dropped: nothing must keep counts from being written.
 func (r *Recorder) failedToWrite(ctx context.Context, err error) {
 	r.metrics.failures.Inc()
 	r.log(ctx, "counts of requests can't be written now, and are kept in memory", err)

@@ -9,7 +9,7 @@ import (
 	"waybill.dev/shared/problem"
 )
 
-// addresses lets callers pass by their address.
+// addresses lets callers in by their address.
 type addresses struct {
 	allow, deny []netip.Prefix // an empty allow allows all
 }
@@ -45,17 +45,17 @@ func newAddresses(o *addressesOptions, _ *Env) (Parts, []Fault) {
 	return Parts{In: &addresses{networks(o.Allow), networks(o.Deny)}}, nil
 }
 
-// networks reads a list of networks; a single address is one, too.
+// networks reads a list of networks; a single address counts as a network.
 func networks(texts []string) []netip.Prefix {
 	list := make([]netip.Prefix, len(texts))
 	for i, text := range texts {
-		list[i], _ = parseNetwork(text) // the schema has said what is wrong
+		list[i], _ = parseNetwork(text) // the schema has reported the fault
 	}
 	return list
 }
 
-// parseNetwork reads a network. One of IPv4 addresses in IPv6 form is that of the IPv4
-// addresses, as which callers are compared.
+// parseNetwork reads a network. A network of IPv4 addresses in IPv6 form becomes one of IPv4
+// addresses, because callers are compared as IPv4 addresses.
 func parseNetwork(text string) (netip.Prefix, bool) {
 	network, err := netip.ParsePrefix(text)
 	if err != nil {

@@ -21,24 +21,24 @@ import (
 	"waybill.dev/shared/problem"
 )
 
-// retryAfter is what callers are told to wait while keys can't be looked up.
+// retryAfter is the wait that callers are asked for while keys can't be looked up.
 const retryAfter = 2 * time.Second
 
 // anyAccount stands for every account in the option accounts.
 const anyAccount = "*"
 
-// APIKey is the type of the policy that asks for a key.
+// APIKey is the type of the policy that requires an API key.
 const APIKey = "api-key-inbound"
 
-// apiKey lets callers pass who have a key of some accounts, with all of some scopes.
+// apiKey lets callers in that have a key of one of the accounts, with all of the scopes.
 type apiKey struct {
-	accounts []string // the route's own first; anyAccount among them: keys of all
-	bucket   string   // that the key must be of; empty: any
+	accounts []string // the route's own account first; with anyAccount, keys of all accounts
+	bucket   string   // bucket of the key; empty: any
 	scopes   []domain.Scope
-	optional bool // who has no key at all passes, too
+	optional bool // callers without any key are let in, too
 }
 
-// apiKeyOptions are what apiKeySchema allows.
+// apiKeyOptions are the options that apiKeySchema allows.
 type apiKeyOptions struct {
 	Scopes               []domain.Scope
 	Accounts             accounts
@@ -47,7 +47,7 @@ type apiKeyOptions struct {
 	Undocumented         bool `json:"disableAutomaticallyAddingKeyToOpenApi"`
 }
 
-// accounts are given as a list, or as one text.
+// accounts are given as a list, or as a single text.
 type accounts []string
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -111,8 +111,7 @@ func newAPIKey(o *apiKeyOptions, env *Env) (Parts, []Fault) {
 	}}, faults
 }
 
-// KeyDocumented reports whether the published document says, of routes with the policy, that
-// a key is needed.
+// KeyDocumented reports whether the published document says that routes with the policy need a key.
 func KeyDocumented(def *routefile.PolicyDef) bool {
 	if def.Type != APIKey {
 		return false
@@ -121,10 +120,9 @@ func KeyDocumented(def *routefile.PolicyDef) bool {
 	return err != nil || !options.Undocumented
 }
 
-// In finds out who calls. A principal that is there already was found out by a policy
-// before, be it of the route from which a call from inside comes. A key of an account or
-// bucket that the route is not for gets the answer of one that does not exist: whether it
-// is anybody's is not the route's to tell.
+// In finds out who the caller is. A principal that is already set comes from an earlier policy, possibly one of the
+// route that makes this call from inside the gateway. A key of an account or bucket that the route is not for is
+// answered like a key that does not exist: the route must not reveal whether the key exists.
 func (a *apiKey) In(ctx context.Context, r *route.Request) (*route.Response, error) {
 	principal := r.Principal
 	if principal == nil {
@@ -162,16 +160,15 @@ func (a *apiKey) takes(principal *apikey.Principal) bool {
 		(a.bucket == "" || a.bucket == principal.Bucket)
 }
 
-// forbidden says, in the words of RFC 6750, which scopes the route asks for: clients of MCP
-// go by the header.
+// forbidden says, in the form of RFC 6750, which scopes the route requires: MCP clients evaluate the header.
 func (a *apiKey) forbidden(principal *apikey.Principal) *problem.Problem {
 	p := problem.Lacking(problem.Listed(a.scopes, " and "), problem.Scopes{Required: a.scopes, Granted: principal.Scopes})
 	p.Challenge = `Bearer error="insufficient_scope", scope="` + problem.Listed(a.scopes, " ") + `"`
 	return p
 }
 
-// caller finds out who calls by a key or, where those are taken, by an access token. What may be a key is looked up as
-// one first.
+// caller finds out who the caller is by a key or, where access tokens are accepted, by a token. A credential that has
+// the form of a key is looked up as a key first.
 func (a *apiKey) caller(ctx context.Context, r *route.Request) (*apikey.Principal, error) {
 	principal, err := a.authenticate(ctx, r)
 	if p, ok := errors.AsType[*problem.Problem](err); !ok || p.Code != problem.Unauthenticated || r.Tokens == nil {
@@ -222,7 +219,7 @@ func (a *apiKey) authenticate(ctx context.Context, r *route.Request) (*apikey.Pr
 	return &principal, nil
 }
 
-// Permits reports whether the route is for the caller, who has all of the scopes.
+// Permits reports whether the route is for the caller, and the caller has all of the scopes.
 func (a *apiKey) Permits(principal *apikey.Principal) bool {
 	if principal == nil {
 		return a.optional

@@ -9,7 +9,7 @@ import (
 	"waybill.dev/shared/input"
 )
 
-// change sets something to a value; what is there already may be left as it is.
+// change sets a member to a value. An existing value may be left as it is.
 type change struct {
 	Name, Value string
 	Overwrite   *bool // nil: true
@@ -78,7 +78,8 @@ func setHeadersOutbound() Policy {
 	}
 }
 
-// reach says which headers of answers would reach beyond the host of an uploaded deployment.
+// reach returns faults for headers of answers that would have an effect beyond the host of an
+// uploaded deployment.
 func (o *setHeadersOptions) reach(env *Env) (faults []Fault) {
 	if !env.Uploaded || env.Built {
 		return nil
@@ -91,8 +92,8 @@ func (o *setHeadersOptions) reach(env *Env) (faults []Fault) {
 	return faults
 }
 
-// In sets headers of the request. A back end gets them also where the caller's own of the
-// same name would not be passed on.
+// In sets headers of the request. Back ends get them even if a header of that name from the caller
+// would not be passed on.
 func (s setHeaders) In(_ context.Context, r *route.Request) (*route.Response, error) {
 	if r.Header == nil {
 		r.Header = make(http.Header)

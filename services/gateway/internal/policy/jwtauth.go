@@ -18,7 +18,7 @@ import (
 	"waybill.dev/shared/problem"
 )
 
-// JWTAuth is the type of the policy that asks for an access token.
+// JWTAuth is the type of the policy that requires an access token.
 const JWTAuth = "jwt-auth-inbound"
 
 const (
@@ -28,18 +28,18 @@ const (
 	maxClaim = 4 << 10
 )
 
-// jwtAuth lets callers pass who have an access token of an issuer.
+// jwtAuth lets callers in that have an access token of an issuer.
 type jwtAuth struct {
 	rules  jwt.Rules
-	jwks   string   // empty: the issuer names it
-	base   *url.URL // that was configured: of jwks, otherwise of the issuer
+	jwks   string   // empty: the issuer's metadata names it
+	base   *url.URL // configured URL: jwks, otherwise the issuer
 	claims map[string]string
 }
 
-// jwtAuthOptions are what the schema of jwtAuthPolicy allows.
+// jwtAuthOptions are the options that the schema of jwtAuthPolicy allows.
 type jwtAuthOptions struct {
 	Issuer           string
-	Audience         accounts // a list, or one text
+	Audience         accounts // a list, or a single text
 	JWKSURL          string   `json:"jwksUrl"`
 	Algorithms       []string
 	ClockSkewSeconds *int
@@ -111,7 +111,7 @@ func newJWTAuth(o *jwtAuthOptions, env *Env) (Parts, []Fault) {
 	return Parts{In: p}, append(faults, o.sameHeaders()...)
 }
 
-// sameHeaders says which claims have a header that another one has.
+// sameHeaders returns faults for claims that share a header with another claim.
 func (o *jwtAuthOptions) sameHeaders() (faults []Fault) {
 	seen := make(map[string]bool)
 	for claim, header := range o.ClaimsToHeaders {
@@ -127,7 +127,7 @@ func (o *jwtAuthOptions) sameHeaders() (faults []Fault) {
 // Issues implements route.TakesTokens.
 func (p *jwtAuth) Issues(*route.Runtime) (issuer string, scopes []string) { return p.rules.Issuer, nil }
 
-// In holds the token of a request to the rules.
+// In checks the token of a request.
 func (p *jwtAuth) In(ctx context.Context, r *route.Request) (*route.Response, error) {
 	token, ok := bearer(r.Header)
 	if !ok {
@@ -153,13 +153,13 @@ func (p *jwtAuth) In(ctx context.Context, r *route.Request) (*route.Response, er
 	return nil, nil
 }
 
-// issuerError says that an issuer's keys can't be read.
+// issuerError reports that an issuer's keys can't be read.
 type issuerError struct{ err error }
 
 // Error implements error.
 func (e *issuerError) Error() string { return e.err.Error() }
 
-// Unwrap returns what the caller is told.
+// Unwrap returns the problem that the caller gets.
 func (e *issuerError) Unwrap() error {
 	p := problem.New(problem.Unavailable, "Access tokens can't be checked now. Try again.")
 	p.RetryAfter = retryAfter
@@ -171,12 +171,13 @@ func (e *issuerError) Entry() (message string, attributes []any) {
 	return "The access token could not be checked: " + e.Error() + ".", nil
 }
 
-// headerValue returns a claim as the value of a header: a text, or the texts of a list with commas between them, anything
-// else as JSON. What a header can't have, and the percent sign, is percent-encoded; in a list the comma, too.
+// headerValue returns a claim as the value of a header: a text as it is, a list of texts separated by commas, anything
+// else as JSON. Characters that a header can't have, and the percent sign, are percent-encoded; in a list, also the
+// comma.
 func headerValue(claim jsontext.Value) string {
 	if claim.Kind() == '"' {
 		var text string
-		_ = json.Unmarshal(claim, &text) // it was read before
+		_ = json.Unmarshal(claim, &text) // can't fail: it was parsed before
 		return encoded(text, "%")
 	}
 	var list []string
@@ -189,7 +190,7 @@ func headerValue(claim jsontext.Value) string {
 	return encoded(string(claim), "%")
 }
 
-// encoded percent-encodes what is not visible ASCII, blanks at the ends, and the bytes of besides.
+// encoded percent-encodes everything except visible ASCII and inner blanks. It also encodes the bytes in besides.
 func encoded(text, besides string) string {
 	var b strings.Builder
 	for i := range len(text) {

@@ -30,15 +30,15 @@ const (
 // maxFields bounds the fields of a form.
 const maxFields = 1000
 
-// media is one of the forms that a body may have.
+// media is one of the media types of a documented body, with its schema.
 type media struct {
 	*routefile.Media
 
-	schema *jsonschema.Schema // nil: anything will do
+	schema *jsonschema.Schema // nil: anything is allowed
 	shape  jsonschema.Shape
 }
 
-// readMedia returns the forms that the document knows of the operation's body.
+// readMedia returns the documented media types of the operation's body.
 func readMedia(op *routefile.Operation) (list []media, faults []Fault) {
 	for i := range op.Media {
 		m := media{Media: &op.Media[i]}
@@ -58,7 +58,7 @@ func readMedia(op *routefile.Operation) (list []media, faults []Fault) {
 	return list, faults
 }
 
-// isRange reports whether the form stands for several media types.
+// isRange reports whether the entry is a range of media types.
 func (m *media) isRange() bool { return strings.Contains(m.Type, "*") }
 
 // matches returns how closely the media type of a body fits that of the document; 0: not at all.
@@ -77,14 +77,14 @@ func (m *media) matches(sent string) int {
 	return 0
 }
 
-// isText reports whether a body of a media type can be held to a schema as one text.
+// isText reports whether a body of a media type can be checked against a schema as one text.
 func isText(kind string) bool { return strings.HasPrefix(kind, "text/") && kind != "text/xml" }
 
-// inUTF8 reports whether what a media type is read as is UTF-8 alone.
+// inUTF8 reports whether bodies of a media type must be in UTF-8.
 func inUTF8(kind string) bool { return routefile.IsJSON(kind) || kind == urlencoded }
 
-// checks reports whether bodies of a media type are held to the schema of the form, and need to be
-// read for it.
+// checks reports whether bodies of a media type are checked against the schema of the entry, and
+// have to be read for that.
 func (m *media) checks(kind string) bool {
 	switch {
 	case m.schema == nil && !routefile.IsJSON(kind):
@@ -99,7 +99,7 @@ func (m *media) checks(kind string) bool {
 	return false
 }
 
-// unchecked returns what of the form's bodies passes unchecked; empty: nothing.
+// unchecked names the bodies of the entry that are not checked; empty: none.
 func (m *media) unchecked() string {
 	switch {
 	case m.schema == nil, m.shape.Is("string"), m.Type != "*/*" && m.checks(m.Type), m.Type == "text/*":
@@ -110,8 +110,8 @@ func (m *media) unchecked() string {
 	return "bodies of " + m.Type
 }
 
-// chosen returns the form that a body has, and the media type that the body is read as; nil: it is
-// none of the documented. A body of which its headers tell nothing is taken for JSON where that is
+// chosen returns the entry for a body, and the media type that the body is read as; nil: the media
+// type is not documented. A body without any hint in its headers is taken for JSON if JSON is
 // documented.
 func (v *validation) chosen(r *route.Request) (of *media, kind string, params map[string]string) {
 	types := r.Header.Values("Content-Type")
@@ -141,7 +141,7 @@ func (v *validation) chosen(r *route.Request) (of *media, kind string, params ma
 	return of, kind, params
 }
 
-// unnamed returns the form of a body that came without a Content-Type.
+// unnamed returns the entry for a body that came without a Content-Type.
 func (v *validation) unnamed(body []byte) (*media, string) {
 	best := slices.MaxFunc(v.media, func(a, b media) int { return cmp.Compare(a.likely(), b.likely()) })
 	if !best.isRange() {
@@ -165,7 +165,7 @@ func (m *media) likely() int {
 	return 1
 }
 
-// documented names the media types that a body may have.
+// documented lists the media types that a body may have.
 func (v *validation) documented() string {
 	var names []string
 	for i := range v.media {
@@ -181,7 +181,7 @@ func (v *validation) documented() string {
 	return strings.Join(names, "")
 }
 
-// check holds a body, which is of a media type of the form, to the schema.
+// check checks a body, whose media type fits the entry, against the schema.
 func (m *media) check(ctx context.Context, body []byte, kind string, params map[string]string) []problem.Fault {
 	if !m.checks(kind) {
 		return nil
@@ -192,7 +192,7 @@ func (m *media) check(ctx context.Context, body []byte, kind string, params map[
 	case routefile.IsJSON(kind):
 		return m.hold(ctx, body)
 	case kind == urlencoded:
-		if bytes.Count(body, []byte("&")) >= maxFields { // before so many are made
+		if bytes.Count(body, []byte("&")) >= maxFields { // checked before so many fields are allocated
 			return tooManyFields()
 		}
 		var parts []routefile.Part
@@ -228,7 +228,7 @@ func (m *media) form(ctx context.Context, parts []routefile.Part, raw bool) []pr
 	return m.hold(ctx, m.Form(m.shape, parts, raw)...)
 }
 
-// hold returns what is wrong with a value that may be read in several ways.
+// hold returns the faults of a value that may be read in several ways.
 func (m *media) hold(ctx context.Context, readings ...jsontext.Value) []problem.Fault {
 	var faults []problem.Fault
 	for _, violation := range likeliest(ctx, m.schema, readings) {
@@ -237,7 +237,7 @@ func (m *media) hold(ctx context.Context, readings ...jsontext.Value) []problem.
 	return faults
 }
 
-// foreign says which part has another media type than the document has for its field.
+// foreign names a part with another media type than the document gives for its field.
 func (m *media) foreign(parts []routefile.Part) string {
 	for _, part := range parts {
 		wanted := m.Fields[part.Name].MediaType
@@ -255,7 +255,7 @@ func (m *media) foreign(parts []routefile.Part) string {
 	return ""
 }
 
-// text returns bytes as text: of those that are none, each is a character.
+// text returns bytes as text. If they are not UTF-8, each byte becomes a character.
 func text(body []byte) string {
 	if utf8.Valid(body) && bytes.IndexByte(body, 0) < 0 {
 		return string(body)
@@ -293,7 +293,7 @@ func readParts(body []byte, boundary string) (parts []routefile.Part, fault stri
 	}
 }
 
-// isEmpty reports whether a request has no body, as far as can be told before it is read.
+// isEmpty reports whether a request has no body, as far as is known before the body is read.
 func isEmpty(r *route.Request) bool {
 	if r.Unread == nil && r.Source == nil {
 		return len(r.Body) == 0

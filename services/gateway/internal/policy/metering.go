@@ -12,11 +12,11 @@ import (
 	"waybill.dev/services/gateway/internal/routefile"
 )
 
-// metering holds callers to their plans, and counts what they use.
+// metering holds callers to their plans, and counts their usage.
 type metering struct {
 	use    []route.Use
 	counts []statusRange
-	route  string // the path of the operation
+	route  string // path of the operation
 }
 
 type statusRange struct{ first, last int }
@@ -62,7 +62,7 @@ func newMetering(o *meteringOptions, _ *Env) (Parts, []Fault) {
 			if !ranged {
 				last = first
 			}
-			from, _ := strconv.Atoi(first) // the schema has held them to digits
+			from, _ := strconv.Atoi(first) // the schema has made sure that these are digits
 			to, _ := strconv.Atoi(last)
 			if from > to {
 				return Parts{}, []Fault{{Pointer: "/meterOnStatusCodes", Detail: "must have ranges whose first status is not above the last one"}}
@@ -77,7 +77,7 @@ func newMetering(o *meteringOptions, _ *Env) (Parts, []Fault) {
 	}}, nil
 }
 
-// In checks the request, and has it counted when its status is known.
+// In checks the request, and counts it when its status is known.
 func (p *metering) In(ctx context.Context, r *route.Request) (*route.Response, error) {
 	meters := r.Runtime.Meters
 	if meters == nil {
@@ -89,9 +89,9 @@ func (p *metering) In(ctx context.Context, r *route.Request) (*route.Response, e
 	}
 	r.Finally(func(status int, left bool) {
 		switch {
-		case left: // else nobody who leaves early would ever be held to a quota
+		case left: // otherwise callers that leave early would never reach a quota
 			status = p.counts[0].first
-		case status == 0: // a stream, which has begun
+		case status == 0: // a stream that has begun
 			status = http.StatusOK
 		}
 		counted := slices.ContainsFunc(p.counts, func(s statusRange) bool { return status >= s.first && status <= s.last })
@@ -100,5 +100,5 @@ func (p *metering) In(ctx context.Context, r *route.Request) (*route.Response, e
 	return nil, nil
 }
 
-// NeedsBody tells that requests are counted, however long they are.
+// NeedsBody reports false: requests are counted whatever their length.
 func (*metering) NeedsBody() bool { return false }

@@ -12,11 +12,11 @@ import (
 	"waybill.dev/shared/problem"
 )
 
-// mtlsAuth lets callers pass whose certificate a CA of the account has issued.
+// mtlsAuth lets callers in that have a certificate of one of the account's CAs.
 type mtlsAuth struct {
 	account  string
-	issuer   string // whom the certificate must be issued by; empty: by any of the CAs
-	optional bool   // who has no good certificate passes, too
+	issuer   string // required issuer of the certificate; empty: any of the CAs
+	optional bool   // callers without a valid certificate are let in, too
 	forward  bool   // the back end gets the certificate
 }
 
@@ -61,13 +61,13 @@ func newMTLSAuth(o *mtlsAuthOptions, env *Env) (Parts, []Fault) {
 	return Parts{In: &mtlsAuth{env.Account, o.CertIssuerDN, o.AllowUnauthenticated, o.Forward}}, faults
 }
 
-// certificateError refuses a caller. What is wrong is told to the log of the request alone.
+// certificateError refuses a caller. The reason goes only to the log of the request.
 type certificateError struct{ reason string }
 
 // Error implements error.
 func (e *certificateError) Error() string { return "client certificate: " + e.reason }
 
-// Unwrap returns what the caller is told.
+// Unwrap returns the problem that the caller gets.
 func (e *certificateError) Unwrap() error {
 	p := problem.New(problem.Unauthenticated, "A client certificate of a CA that is trusted here is required.")
 	p.Challenge = "ClientCertificate"
@@ -79,8 +79,8 @@ func (e *certificateError) Entry() (message string, attributes []any) {
 	return "The client certificate was refused: " + e.reason + ".", nil
 }
 
-// In looks at the certificate of the connection, at each request anew: the CA may have been
-// deleted since the last one.
+// In checks the certificate of the connection at every request: the CA may have been deleted since
+// the last one.
 func (m *mtlsAuth) In(ctx context.Context, r *route.Request) (*route.Response, error) {
 	shown, err := m.verify(ctx, r)
 	switch {
@@ -114,7 +114,7 @@ func (m *mtlsAuth) verify(ctx context.Context, r *route.Request) (*route.Certifi
 	return shown, err
 }
 
-// forward sets the headers that tell the back end of the certificate.
+// forward sets the headers that describe the certificate to the back end.
 func forward(r *route.Request, shown *route.Certificate) {
 	if r.Header == nil {
 		r.Header = make(http.Header)

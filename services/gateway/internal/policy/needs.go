@@ -2,39 +2,40 @@ package policy
 
 import "slices"
 
-// What policies say of the body, see route.NeedsBody. Those that say nothing get it.
+// Whether policies need the body, see route.NeedsBody. Policies without this method get the body.
 
-// NeedsBody tells that a key is looked for in headers alone.
+// NeedsBody reports false: a key is only in headers.
 func (*apiKey) NeedsBody() bool { return false }
 
-// NeedsBody tells that a token is looked for in headers alone.
+// NeedsBody reports false: a token is only in headers.
 func (*jwtAuth) NeedsBody() bool { return false }
 
-// NeedsBody tells that a certificate is looked for in the connection alone.
+// NeedsBody reports false: a certificate belongs to the connection.
 func (*mtlsAuth) NeedsBody() bool { return false }
 
-// NeedsBody tells that addresses are all that is looked at.
+// NeedsBody reports false: only addresses are compared.
 func (*addresses) NeedsBody() bool { return false }
 
-// NeedsBody tells that requests are counted, however long they are.
+// NeedsBody reports false: requests are counted whatever their length.
 func (*rateLimit) NeedsBody() bool { return false }
 
-// NeedsBody tells that headers are all that is changed.
+// NeedsBody reports false: only headers are changed.
 func (setHeaders) NeedsBody() bool { return false }
 
-// NeedsBody tells that headers are all that is changed.
+// NeedsBody reports false: only headers are changed.
 func (removeHeaders) NeedsBody() bool { return false }
 
-// NeedsBody tells that the query is all that is changed.
+// NeedsBody reports false: only the query is changed.
 func (setQuery) NeedsBody() bool { return false }
 
-// NeedsBody tells that the query is all that is changed.
+// NeedsBody reports false: only the query is changed.
 func (removeQuery) NeedsBody() bool { return false }
 
-// NeedsBody tells that the status is all that is changed.
+// NeedsBody reports false: only the status is changed.
 func (setStatus) NeedsBody() bool { return false }
 
-// NeedsBody reports whether some body is held to a schema, and is not to be let pass unseen.
+// NeedsBody reports whether bodies of some media type are checked against a schema, and faults in
+// them have an effect.
 func (v *validation) NeedsBody() bool {
 	return v.body != ignore && slices.ContainsFunc(v.media, func(m media) bool { return m.isRange() && m.schema != nil || m.checks(m.Type) })
 }

@@ -30,7 +30,7 @@ func own() []Policy {
 
 var accountName = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)
 
-// formats are what schemas of options may name besides the formats of JSON Schema.
+// formats are the formats that schemas of options may name in addition to those of JSON Schema.
 func formats() []jsonschema.Format {
 	return []jsonschema.Format{
 		{Name: "account", Check: func(text string) string {

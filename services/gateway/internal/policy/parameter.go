@@ -12,17 +12,17 @@ import (
 	"waybill.dev/services/gateway/internal/routefile"
 )
 
-// parameter is one of path, query, header or cookies.
+// parameter is a parameter of the path, query, header or cookies.
 type parameter struct {
 	*routefile.Parameter
 
-	schema *jsonschema.Schema // nil: anything will do
+	schema *jsonschema.Schema // nil: anything is allowed
 	shape  jsonschema.Shape
-	others []string // the other parameters of the place
+	others []string // the other parameters of the same place
 }
 
-// maxParameter bounds the values of a parameter that are held to its schema, in bytes: each
-// is read in some ways.
+// maxParameter bounds the values of a parameter that are checked against its schema, in bytes: each
+// value is read in several ways.
 const maxParameter = 64 << 10
 
 // readParameters returns the operation's parameters of one place.
@@ -53,13 +53,13 @@ func readParameters(op *routefile.Operation, in string) (list []parameter, fault
 	return list, faults
 }
 
-// ofMedia reports whether OpenAPI describes the header elsewhere than in parameters.
+// ofMedia reports whether OpenAPI describes the header in another place than parameters.
 func ofMedia(header string) bool {
 	return strings.EqualFold(header, "Accept") || strings.EqualFold(header, "Content-Type") || strings.EqualFold(header, "Authorization")
 }
 
-// check returns what is wrong with the parameter's value in a request. Pairs are what the query or
-// the cookies have.
+// check returns the faults of the parameter's value in a request. Pairs are the members of the
+// query or the cookies.
 func (p *parameter) check(ctx context.Context, r *route.Request, pairs []routefile.Pair) []string {
 	readings, size, fault := p.values(r, pairs)
 	switch {
@@ -85,7 +85,7 @@ func (p *parameter) check(ctx context.Context, r *route.Request, pairs []routefi
 	return details
 }
 
-// likeliest returns what is wrong with a value that may be read in several ways; nil: it fits in
+// likeliest returns the faults of a value that may be read in several ways; nil: the value fits in
 // one of them.
 func likeliest(ctx context.Context, schema *jsonschema.Schema, readings []jsontext.Value) (best []jsonschema.Violation) {
 	for i, reading := range readings {
@@ -103,7 +103,7 @@ func likeliest(ctx context.Context, schema *jsonschema.Schema, readings []jsonte
 	return best
 }
 
-// values returns what the parameter's values may mean, and how long they are.
+// values returns the possible readings of the parameter's values, and their length.
 func (p *parameter) values(r *route.Request, pairs []routefile.Pair) (readings []jsontext.Value, size int, fault string) {
 	var texts []string
 	switch p.In {
@@ -141,8 +141,8 @@ func cookies(r *route.Request) []routefile.Pair {
 	return pairs
 }
 
-// otherType reports whether the value as a whole is of another type than was asked for: then
-// it was read the wrong way, if there is another one.
+// otherType reports whether the value as a whole has the wrong type: then the reading was probably
+// wrong, if there is another reading.
 func otherType(violations []jsonschema.Violation) bool {
 	for _, v := range violations {
 		if v.Pointer == "" && strings.HasPrefix(v.Detail, "must be of type ") {

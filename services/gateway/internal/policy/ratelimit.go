@@ -10,11 +10,11 @@ import (
 	"waybill.dev/shared/problem"
 )
 
-// rateLimit refuses callers who ask too often.
+// rateLimit refuses callers that send too many requests.
 type rateLimit struct {
 	limit  ratelimit.Limit
 	caller func(*route.Request) string
-	silent bool // tells nobody when to come back
+	silent bool // does not tell callers when to come back
 }
 
 type rateLimitOptions struct {
@@ -74,8 +74,8 @@ func newRateLimit(o *rateLimitOptions, env *Env) (Parts, []Fault) {
 	return Parts{In: p}, nil
 }
 
-// byAddress tells callers apart by their address; in IPv6 by the network that one customer
-// has, or everybody had as many addresses as they like.
+// byAddress identifies callers by their address; in IPv6 by the network that one customer gets,
+// because otherwise each customer had any number of addresses.
 func byAddress(r *route.Request) string {
 	addr, err := netip.ParseAddr(r.Remote)
 	if err != nil {
@@ -88,7 +88,7 @@ func byAddress(r *route.Request) string {
 	return "ip " + addr.String()
 }
 
-// byPrincipal tells callers apart by who they are, and by their address as long as that
+// byPrincipal identifies callers by their principal, or by their address as long as the principal
 // is not known.
 func byPrincipal(r *route.Request) string {
 	switch {

@@ -19,16 +19,15 @@ type Registry struct {
 	byName   map[string]*entry
 }
 
-// entry is a policy with its schema, which is compiled when it is needed for the first time.
+// entry is a policy with its schema, which is compiled at its first use.
 type entry struct {
 	Policy
 
 	schema func() (*jsonschema.Schema, error)
 }
 
-// NewRegistry returns the gateway's own policies, and those that a program adds to them. It
-// fails when one of these lacks something, has a name that is taken, or is not true to its
-// own schema.
+// NewRegistry returns the gateway's own policies and the added ones. It fails when an added policy
+// is incomplete, has a name that is taken, or breaks its own schema.
 func NewRegistry(added ...Policy) (*Registry, error) {
 	r := &Registry{byName: make(map[string]*entry)}
 	for _, p := range own() {
@@ -51,7 +50,7 @@ func (r *Registry) add(p Policy) *entry {
 	return e
 }
 
-// check adds the policy of a program, unless it can't work.
+// check adds the policy of a program, or returns why it can't work.
 func (r *Registry) check(p Policy) error {
 	switch {
 	case p.Name == "" || p.Export == "" || p.New == nil:
@@ -78,8 +77,8 @@ func (r *Registry) check(p Policy) error {
 // noOptions is the schema of a policy that has none.
 const noOptions = `{"type":"object","additionalProperties":false}`
 
-// Policies returns all policies: the gateway's own, in the order of their names, then those
-// that were added, in their order.
+// Policies returns all policies: the gateway's own, in the order of their names, then the added
+// ones, in their order.
 func (r *Registry) Policies() []Policy { return slices.Clone(r.policies) }
 
 // Make makes the policy of a definition. faults are sentences about the definition; they
@@ -115,7 +114,7 @@ func (r *Registry) Make(def *routefile.PolicyDef, env Env) (made *Made, faults [
 	return &Made{parts}, nil
 }
 
-// faults holds options to the schema.
+// faults checks options against the schema.
 func (e *entry) faults(options []byte) []Fault {
 	schema, err := e.schema()
 	if err != nil {
@@ -135,8 +134,8 @@ func sentences(faults []Fault) []string {
 // Made is the policy of a definition.
 type Made struct{ parts Parts }
 
-// Inbound returns what goes before the handler of an operation; nil: it can't. The faults are
-// of the operation.
+// Inbound returns the step before the handler of an operation; nil: there is none. The faults are
+// faults of the operation.
 func (m *Made) Inbound(op *routefile.Operation) (in route.Inbound, faults []string) {
 	if m.parts.each == nil {
 		return m.parts.In, nil
@@ -145,5 +144,5 @@ func (m *Made) Inbound(op *routefile.Operation) (in route.Inbound, faults []stri
 	return in, sentences(found)
 }
 
-// Outbound returns what goes after handlers; nil: it can't.
+// Outbound returns the step after handlers; nil: there is none.
 func (m *Made) Outbound() route.Outbound { return m.parts.Out }

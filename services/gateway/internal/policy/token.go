@@ -7,16 +7,16 @@ import (
 	"waybill.dev/shared/problem"
 )
 
-// tokenError refuses a caller who has no good access token. What is wrong is told to the log of the request alone.
+// tokenError refuses a caller without a valid access token. The reason goes only to the log of the request.
 type tokenError struct {
 	reason string
-	shown  bool // there is one
+	shown  bool // the request has a token
 }
 
 // Error implements error.
 func (e *tokenError) Error() string { return "access token: " + e.reason }
 
-// Unwrap returns what the caller is told, in the words of RFC 6750.
+// Unwrap returns the problem that the caller gets, in the form of RFC 6750.
 func (e *tokenError) Unwrap() error {
 	p := problem.New(problem.Unauthenticated, "A valid access token is required, as Authorization: Bearer.")
 	if e.shown {

@@ -12,7 +12,7 @@ import (
 	"waybill.dev/shared/problem"
 )
 
-// mode is what is done about faults.
+// mode says what happens when there are faults.
 type mode string
 
 const (
@@ -21,24 +21,24 @@ const (
 	ignore  mode = "none"
 )
 
-// validation holds requests to what the document says of them.
+// validation checks requests against the document.
 type validation struct {
-	name      string // of the policy
+	name      string // name of the policy
 	operation string
 	body      mode
-	media     []media // the forms of a body; none: no body is documented
+	media     []media // the entries for bodies; none: no body is documented
 	required  bool
 	groups    []group
 }
 
-// group is the parameters of one place.
+// group is the parameters of one place, such as the query.
 type group struct {
 	in         string
 	mode       mode
 	parameters []parameter
 }
 
-// modes are what is done about the faults of each place.
+// modes say for each place what happens when there are faults.
 type modes struct {
 	Body   mode `json:"validateBody"`
 	Query  mode `json:"validateQueryParameters"`
@@ -72,7 +72,8 @@ func validationPolicy() Policy {
 	}
 }
 
-// validation makes the policy of an operation. What the options don't say is rejected.
+// validation makes the policy of an operation. Places that the options don't name are rejected when
+// faulty.
 func (m *modes) validation(name string, op *routefile.Operation) (route.Inbound, []Fault) {
 	v := &validation{name: name, operation: op.ID, body: cmp.Or(m.Body, reject)}
 	var faults []Fault
@@ -98,7 +99,7 @@ func (m *modes) validation(name string, op *routefile.Operation) (route.Inbound,
 	return v, faults
 }
 
-// Notes says which bodies pass unchecked.
+// Notes says which bodies are not checked.
 func (v *validation) Notes() []string {
 	var notes []string
 	for i := range v.media {
@@ -109,8 +110,8 @@ func (v *validation) Notes() []string {
 	return notes
 }
 
-// compile returns the schema at a pointer, otherwise the one that stands for itself; nil: there
-// is none.
+// compile compiles the schema at a pointer or, without a pointer, schema, which has no references;
+// nil: there is none.
 func compile(op *routefile.Operation, pointer string, schema []byte) (*jsonschema.Schema, error) {
 	switch {
 	case pointer != "":
@@ -121,7 +122,7 @@ func compile(op *routefile.Operation, pointer string, schema []byte) (*jsonschem
 	return nil, nil
 }
 
-// In checks the request; all that is wrong with it is told at once.
+// In checks the request, and reports all faults at once.
 func (v *validation) In(ctx context.Context, r *route.Request) (*route.Response, error) {
 	var told, noted []problem.Fault
 	take := func(m mode, check func() []problem.Fault) {
@@ -151,7 +152,7 @@ func (v *validation) In(ctx context.Context, r *route.Request) (*route.Response,
 		if len(told) == 0 && (!wrongMedia || v.body != reject) {
 			r.Record.Note(domain.SeverityWarn, "policy "+v.name, "The request does not match the documentation of its route.", "faults", len(noted), "contentType", wrongMedia)
 		}
-		// Places may have names that the caller made up, so they are only counted.
+		// Places may contain names that the caller has chosen, so they are only counted.
 		r.Runtime.Logger.InfoContext(ctx, "a request does not match the documentation of its route", "operation", v.operation,
 			"requestId", r.ID, "faults", len(told)+len(noted), "contentType", wrongMedia, "rejected", len(told) > 0 || wrongMedia && v.body == reject)
 	}

@@ -5,15 +5,16 @@ import (
 	"sync/atomic"
 )
 
-// Bound is how many counts several pools hold together. While there is room, a pool takes what it needs. Then each
-// may have an equal part, and a new count of a pool with less takes the place of one of a pool with more.
+// Bound limits the number of counts that several pools hold together. While there is room, a pool takes what it
+// needs. After that, each pool may have an equal part, and a new count in a pool below its part replaces one in a
+// pool above its part.
 type Bound struct {
 	most int64
 	used atomic.Int64
 
 	mu    sync.Mutex
-	pools []*Pool // that have counts; each keeps one at least
-	next  int     // the pool that is asked first to give one back
+	pools []*Pool // pools with counts; each keeps at least one
+	next  int     // index of the pool that is asked first to give a count back
 }
 
 // NewBound returns a bound of so many counts.
@@ -24,17 +25,17 @@ func (b *Bound) Used() int64 { return b.used.Load() }
 
 func (b *Bound) full() bool { return b != nil && b.used.Load() >= b.most }
 
-// part returns what each pool may have when there is no more. b.mu is held.
+// part returns how many counts each pool may have when there is no room left. b.mu is held.
 func (b *Bound) part() int64 { return max(1, b.most/max(1, int64(len(b.pools)))) }
 
-// enough reports whether a pool has its part.
+// enough reports whether a pool has its full part.
 func (b *Bound) enough(p *Pool) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return p.held.Load() >= b.part()
 }
 
-// free has a pool that has more than its part let go of a count.
+// free makes a pool with more than its part drop a count.
 func (b *Bound) free() {
 	b.mu.Lock()
 	var from *Pool

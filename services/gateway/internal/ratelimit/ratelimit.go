@@ -9,37 +9,38 @@ import (
 	"time"
 )
 
-// maxCallers is how many counts a Pool holds that was given no bound.
+// maxCallers is how many counts a Pool without a given bound holds.
 const maxCallers = 65_536
 
 const (
-	// BytesOfCount is about what one count takes in memory, with the name of its caller.
+	// BytesOfCount is about how much memory one count takes, with the name of its caller.
 	BytesOfCount = 256
-	// maxName is from how many bytes on a name is kept as its hash: subjects of tokens may have thousands.
+	// maxName is the length in bytes from which a name is stored as its hash: subjects of tokens may have thousands
+	// of bytes.
 	maxName = 64
 )
 
-// Limit is what a policy allows each caller. Policies that are equal in all of this share a
-// count; one that is changed begins anew.
+// Limit is what a policy allows each caller. Policies with equal Limits share a count; a changed Limit starts a new
+// one.
 type Limit struct {
-	Policy  string // its name
+	Policy  string // name of the policy
 	Allowed int    // requests in a window
 	Window  time.Duration
 }
 
-// Pool holds counts, of which those of callers who have called least recently give way. It may be
-// used by several goroutines.
+// Pool holds counts. When it is full, the counts of the callers that have called least recently are dropped. It may
+// be used by several goroutines.
 type Pool struct {
 	most  int
-	bound *Bound // nil: none besides
+	bound *Bound // nil: no common bound
 	held  atomic.Int64
 
 	mu     sync.Mutex
 	counts map[key]*list.Element
-	recent list.List // of *count, most recent first
+	recent list.List // elements are *count, most recent first
 }
 
-// key says what a count is for.
+// key identifies a count.
 type key struct {
 	owner  string
 	limit  Limit
@@ -52,8 +53,8 @@ type count struct {
 	used  int
 }
 
-// NewPool returns an empty pool for at most so many counts; 0: 65,536. When the counts of all pools reach the
-// bound, a new one takes the place of one in a pool that has more than its part. A nil bound is none.
+// NewPool returns an empty pool for at most so many counts; 0: 65,536. When the counts of all pools reach the bound,
+// a new count replaces one in a pool that has more than its part. A nil bound means no bound.
 func NewPool(most int, bound *Bound) *Pool {
 	if most == 0 {
 		most = maxCallers
@@ -61,8 +62,8 @@ func NewPool(most int, bound *Bound) *Pool {
 	return &Pool{most: most, bound: bound, counts: make(map[key]*list.Element)}
 }
 
-// Of returns the counters of an owner, whose counts are its own, whatever its limits are called. They
-// go on whenever the same owner is asked for again.
+// Of returns the counters of an owner. Owners never share counts, even if their limits have the same name. Later
+// calls with the same owner continue the same counts.
 func (p *Pool) Of(owner string) Counters { return Counters{p, owner} }
 
 // Counters count for the limits of one owner.
@@ -71,8 +72,8 @@ type Counters struct {
 	owner string
 }
 
-// Take counts one request of a caller. It returns how long the caller has to wait; 0: it
-// may go on. When a window has ended, the caller's next request begins a new one.
+// Take counts one request of a caller. It returns how long the caller has to wait; 0: the request is allowed. When a
+// window has ended, the caller's next request begins a new one.
 func (c Counters) Take(l Limit, caller string) time.Duration {
 	if len(caller) > maxName {
 		sum := sha256.Sum256([]byte(caller))
@@ -82,7 +83,7 @@ func (c Counters) Take(l Limit, caller string) time.Duration {
 	c.pool.mu.Lock()
 	defer c.pool.mu.Unlock()
 	if c.pool.counts[k] == nil && c.pool.bound.full() && !c.pool.bound.enough(c.pool) {
-		c.pool.mu.Unlock() // two pools could wait for each other
+		c.pool.mu.Unlock() // otherwise two pools could wait for each other
 		c.pool.bound.free()
 		c.pool.mu.Lock()
 	}
@@ -113,7 +114,7 @@ func (p *Pool) of(k key, now time.Time) *count {
 	return n
 }
 
-// forget lets go of the count used least recently. p.mu is held.
+// forget drops the count used least recently. p.mu is held.
 func (p *Pool) forget() {
 	last := p.recent.Remove(p.recent.Back()).(*count) //nolint:errcheck // the list holds nothing else
 	delete(p.counts, last.key)

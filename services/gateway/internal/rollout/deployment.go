@@ -15,7 +15,7 @@ import (
 	"waybill.dev/shared/requestid"
 )
 
-// Answers without a site. They are never changed.
+// Answers when there is no site. They are never changed.
 var (
 	errMissing = problem.Missing()
 	errNotYet  = unavailable("The gateway has just started. Try again.", 1*time.Second)
@@ -39,8 +39,8 @@ func (p refusal) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.Write(w, r, head(w))
 }
 
-// head begins an answer, and returns the id of the request. It is ours alone: callers can't
-// choose under which id their request is found.
+// head begins an answer, and returns the id of the request. The gateway chooses the id: callers can't choose
+// the id under which their request is found.
 func head(w http.ResponseWriter) (id string) {
 	id = requestid.New()
 	header := w.Header()
@@ -50,29 +50,28 @@ func head(w http.ResponseWriter) (id string) {
 	return id
 }
 
-// deployment is one of the deployments. Without a table it takes about 300 bytes.
+// deployment is a deployment. Without a table it takes about 300 bytes.
 type deployment struct {
 	rollout  *Rollout
 	name     string
 	account  string
 	share    *share
-	wanted   atomic.Pointer[wanted] // what the database says
-	table    atomic.Pointer[table]  // nil: not made yet, or let go of
+	wanted   atomic.Pointer[wanted] // the state that the database asks for
+	table    atomic.Pointer[table]  // nil: not made yet, or dropped
 	inFlight atomic.Int64
-	used     atomic.Int64 // when its table was asked for last, in ns
+	used     atomic.Int64 // when its table was last used, in ns
 
 	mu     sync.Mutex
 	making *making // nil: no table is being made
 }
 
-// wanted is what a deployment is to serve.
+// wanted is the state that a deployment should have.
 type wanted struct {
 	state domain.DeploymentState
-	build string // empty: nothing
+	build string // empty: nothing is served
 }
 
-// table is what a deployment serves. Connections and counts outlive it: its successor goes
-// on with them.
+// table is what a deployment serves. Connections and counts outlive a table: the next table takes them over.
 type table struct {
 	build   string
 	site    *site.Site
@@ -108,14 +107,14 @@ func (d *deployment) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer(w, r, id)
 }
 
-// refuse answers without a table. It is traffic of the deployment like any other, of no build.
+// refuse answers without a table. The request counts as traffic of the deployment, with no build.
 func (d *deployment) refuse(w http.ResponseWriter, r *http.Request, id string, p *problem.Problem) {
 	site.Refuse(&route.Runtime{Ended: d.rollout.options.Traffic.Of(d.name, "")}, w, r, id, p)
 }
 
-// newTable returns the table of a build. It takes over the connections of the table before; nil:
-// there was none. The counts of rate limits go on in any case. No deployment shares counts with another one,
-// even if their limits have the same name.
+// newTable returns the table of a build. It takes over the connections of the table before, which may be
+// nil. The counts of rate limits continue in any case. Deployments never share counts, even if their limits
+// have the same name.
 func (d *deployment) newTable(build string, compiled *site.Site, before *table) *table {
 	o := &d.rollout.options
 	pools := upstream.NewGuardedPools(o.Guard, o.Services)
@@ -129,7 +128,7 @@ func (d *deployment) newTable(build string, compiled *site.Site, before *table) 
 	}, d.rollout.begin(d.share, compiled)}
 }
 
-// want takes over what is to be served. r.mu is held.
+// want applies a new wanted state. r.mu is held.
 func (d *deployment) want(w *wanted) {
 	d.wanted.Store(w)
 	t := d.table.Load()
@@ -142,7 +141,7 @@ func (d *deployment) want(w *wanted) {
 	}
 }
 
-// drop lets go of the table, for the requests to come.
+// drop drops the table. Requests that have it already keep it.
 func (d *deployment) drop() {
 	if t := d.table.Swap(nil); t != nil {
 		t.runtime.Upstreams.Close()
