@@ -7,8 +7,8 @@ import (
 	"waybill.dev/shared/store/domains"
 )
 
-// Custom returns what is known of a custom domain. One that leads to no deployment is its account's
-// nevertheless.
+// Custom returns the site of a custom domain. A domain that leads to no deployment still belongs to
+// its account.
 func (r *Rollout) Custom(hostname string) (hosts.Site, bool) {
 	byHost := r.byHost.Load()
 	if byHost == nil {
@@ -25,8 +25,8 @@ func (r *Rollout) Custom(hostname string) (hosts.Site, bool) {
 	return site, true
 }
 
-// takeDomains takes changes over; all says that they are everything there is. A hostname may have
-// gone from one account to another meanwhile: that is two domains.
+// takeDomains applies changes; all says that they are the complete list. A hostname may have passed
+// from one account to another: then the changes have two domains with that hostname.
 func (r *Rollout) takeDomains(changes []domains.Served, all bool) {
 	if len(changes) == 0 && !all && r.byHost.Load() != nil {
 		return
@@ -54,8 +54,8 @@ func (r *Rollout) takeDomains(changes []domains.Served, all bool) {
 	}
 }
 
-// domain returns what is known of a domain now. A certificate that was read goes on as long as it
-// is the one that was uploaded.
+// domain returns the new state of a domain. A certificate that was read is kept as long as it is
+// the uploaded one.
 func (r *Rollout) domain(c *domains.Served) *hosts.Domain {
 	d := &hosts.Domain{ID: c.ID, Account: c.Account, Hostname: c.Hostname, Deployment: c.Deployment, Uploaded: c.Uploaded}
 	if before := r.byID[c.ID]; before != nil && before.Uploaded == d.Uploaded {

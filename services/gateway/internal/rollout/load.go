@@ -10,22 +10,22 @@ import (
 )
 
 const (
-	// makers is how many tables are made at a time. Each may take some 40 MB meanwhile.
+	// makers is how many tables are made at a time. Making one may take some 40 MB.
 	makers = 2
-	// makeTime bounds the making of one, the waiting for its turn included.
+	// makeTime bounds the making of a table, including the wait for its turn.
 	makeTime = 15 * time.Second
-	// Nobody tries again for pause after the database was away, and for longPause after a
-	// build that this gateway can't serve.
+	// There is no new try for pause after the database was away, and for longPause after a build
+	// that this gateway can't serve.
 	pause, longPause = time.Second, time.Minute
 )
 
-// making is the making of a table. When done is closed, the table is there, or failed is set.
+// making is the making of a table. When done is closed, the table is ready or failed is set.
 type making struct {
 	done   chan struct{}
 	build  string
 	table  *table
-	failed *problem.Problem // nil: it has not failed
-	again  time.Time        // until then it stays failed for this build
+	failed *problem.Problem // nil: no failure
+	again  time.Time        // no new try for this build until then
 }
 
 // load waits for the table, which the first request for it makes.
@@ -53,8 +53,8 @@ func (d *deployment) load(ctx context.Context) (*table, *problem.Problem) {
 	}
 }
 
-// make has the table of the wanted build made, unless that is going on, or has just failed.
-// It goes on when who asked for it is gone.
+// make starts the making of the wanted build's table, unless it is under way or has just failed. It
+// continues after the caller has gone.
 func (d *deployment) make() *making {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -73,7 +73,7 @@ func (d *deployment) make() *making {
 	return m
 }
 
-// end notes how the making has ended. When the table can't be made, the one before stays.
+// end notes the result of the making. When the table can't be made, the one before stays.
 func (d *deployment) end(m *making, err error) {
 	wait, failed := longPause, errNoTable
 	log := d.rollout.options.Logger.With("deployment", d.name, "build", m.build)
@@ -98,10 +98,10 @@ func (d *deployment) end(m *making, err error) {
 	}
 }
 
-// errFull says that a table has no room in memory beside those that requests are with.
+// errFull reports that memory has no room for a table beside the tables that requests are using.
 var errFull = errors.New("there is no room in memory")
 
-// errSuperseded says that the build is not wanted any more.
+// errSuperseded reports that the build is no longer wanted.
 var errSuperseded = errors.New("another build is wanted")
 
 // enter waits for a place until ctx ends.
@@ -114,10 +114,11 @@ func enter(ctx context.Context, places chan struct{}) error {
 	}
 }
 
-// swap makes the table of the build and puts it in the place of the present one.
+// swap makes the table of the build and replaces the present table.
 func (d *deployment) swap(ctx context.Context, m *making) error {
 	r := d.rollout
-	// An account waits for itself before it takes a place from others.
+	// The deployments of an account wait for each other before they take a place from other
+	// accounts.
 	if err := enter(ctx, d.share.making); err != nil {
 		return err
 	}

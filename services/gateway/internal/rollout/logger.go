@@ -5,9 +5,9 @@ import (
 	"log/slog"
 )
 
-// faultsOnly returns a logger for the routes of a deployment. It passes only faults of the gateway
-// itself. What back ends and callers do is in the deployment's own log, which has a bound. So no
-// tenant can fill the log of the process.
+// faultsOnly returns a logger for the routes of a deployment that passes only faults of the gateway
+// itself. The actions of back ends and callers are logged in the deployment's own log, which is
+// bounded. So no tenant can fill the log of the process.
 func faultsOnly(of *slog.Logger) *slog.Logger { return slog.New(faults{of.Handler()}) }
 
 type faults struct{ slog.Handler }

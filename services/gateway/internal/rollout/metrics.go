@@ -2,7 +2,7 @@ package rollout
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// metrics have no name of a deployment or route: there may be any number of them.
+// metrics have no label for deployments or routes: there may be any number of these.
 type metrics struct {
 	refused, overLimit, noRoom prometheus.Counter
 }

@@ -1,7 +1,7 @@
-// Package rollout serves what users have deployed. It follows the version of what gateways
-// serve: which deployments there are, and which build of each is active. The table of a
-// deployment, its site, is made at its first request, and its successor beside it: then one
-// pointer is swapped, and requests in hand go on with the table that they began with.
+// Package rollout serves what users have deployed. It follows the list of deployments and their active builds,
+// which has a version. The table of a deployment, which holds its site, is made at the first request. The table
+// of a new build is made beside the old one; then one pointer is swapped, and requests in flight finish with the
+// table that they began with.
 package rollout
 
 import (
@@ -39,14 +39,14 @@ const (
 // readTime bounds a reading of changes.
 const readTime = 10 * time.Second
 
-// Store is where deployments are read.
+// Store has the deployments.
 type Store interface {
 	GatewayVersion(ctx context.Context) (int64, error)
 	Served(ctx context.Context, since int64) ([]deployments.Served, int64, error)
 	Source(ctx context.Context, deployment, build string) (deployments.Source, error)
 }
 
-// Domains is where custom domains are read.
+// Domains has the custom domains.
 type Domains interface {
 	ServedDomains(ctx context.Context, since int64) ([]domains.Served, int64, error)
 }
@@ -55,56 +55,57 @@ type Domains interface {
 type Options struct {
 	Store Store
 	Bus   follow.Bus
-	// Domains are custom domains; nil: there are none.
+	// Domains has the custom domains; nil: there are none.
 	Domains Domains
 	// DomainsChanged is called after custom domains have changed; may be nil. It does not wait.
 	DomainsChanged func()
-	// Compile makes the site of a build. Requests wait for one that is awaited; what is not, may rest meanwhile.
+	// Compile makes the site of a build. awaited says that requests wait for the site; otherwise the work may
+	// pause.
 	Compile       func(ctx context.Context, source *deployments.Source, awaited bool) (*site.Site, error)
 	Guard         *upstream.Guard   // checks connections to back ends
 	Services      upstream.Services // sends requests through tunnels; may be nil
 	Authenticator route.Authenticator
-	// ClientCertificates judges those of callers; nil: none is good.
+	// ClientCertificates judges client certificates; nil: none is valid.
 	ClientCertificates route.ClientCertificates
-	Memory             *body.Memory // for requests and for answers of back ends; nil: without a bound
+	Memory             *body.Memory // for requests and for answers of back ends; nil: unbounded
 	Edge               *edge.Edge
-	// TableMemory is what the tables of all deployments may take in memory, in bytes; 0: DefaultMemory. One
+	// TableMemory is how much memory the tables of all deployments may take, in bytes; 0: DefaultMemory. One
 	// account may take a tenth of it.
 	TableMemory int64
-	// Tables is how many deployments have their table in memory; 0: DefaultTables. Beyond
-	// that, one goes of the account that has most, the one that was used least recently.
+	// Tables is how many deployments have their table in memory; 0: DefaultTables. Beyond that, the account with
+	// the most tables loses the one that was used least recently.
 	Tables int
 	// InFlight is how many requests of one deployment are served at a time; 0: DefaultInFlight.
 	InFlight int64
-	// Traffic keeps counts and logs of the requests; nil: nobody does.
+	// Traffic keeps counts and logs of the requests; nil: there are none.
 	Traffic    *observe.Recorder
-	Meters     route.Meters // hold callers to their plans; nil: nobody does
+	Meters     route.Meters // hold callers to their plans; nil: plans have no effect
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 }
 
-// Rollout is what this process knows of all deployments.
+// Rollout is the state of all deployments in this process.
 type Rollout struct {
 	options Options
 	metrics *metrics
-	// byName is replaced at each change; nil: nothing was read yet.
+	// byName is replaced at each change; nil: nothing has been read yet.
 	byName atomic.Pointer[map[string]*deployment]
 	byHost atomic.Pointer[map[string]*hosts.Domain] // likewise
 	nudges signal.Signal
 	slots  chan struct{}  // one for each table that is being made
-	making sync.WaitGroup // those who make tables
+	making sync.WaitGroup // counts the goroutines that make tables
 
 	used   atomic.Int64     // by tables, in bytes
-	counts *ratelimit.Bound // of the counts of rate limits
+	counts *ratelimit.Bound // for the counts of rate limits
 
-	version atomic.Int64 // of what is served
+	version atomic.Int64 // version of the list that is served
 
 	reading sync.Mutex // held while changes are read
 	place   follow.Place
-	byID    map[string]*hosts.Domain // custom domains
+	byID    map[string]*hosts.Domain // custom domains by id
 
-	mu     sync.Mutex               // of what follows
-	loaded map[*deployment]struct{} // those that have a table
+	mu     sync.Mutex               // guards the fields below
+	loaded map[*deployment]struct{} // deployments with a table
 	shares map[string]*share        // by account
 	closed bool
 }
@@ -128,14 +129,13 @@ func New(o Options) *Rollout {
 	return r
 }
 
-// Ready reports whether it is known what is to be served.
+// Ready reports whether the deployments and domains have been read.
 func (r *Rollout) Ready() bool { return r.byName.Load() != nil && r.byHost.Load() != nil }
 
-// Nudge has changes looked for at once.
+// Nudge makes Run look for changes at once.
 func (r *Rollout) Nudge() { r.nudges.Give() }
 
-// Deployment returns what answers for a deployment, and whose it is. The answer to a name that
-// nobody has says no more than that.
+// Deployment returns the site of a deployment. For an unknown name, the answer says only that there is none.
 func (r *Rollout) Deployment(name string) hosts.Site {
 	byName := r.byName.Load()
 	if byName == nil {
@@ -147,7 +147,7 @@ func (r *Rollout) Deployment(name string) hosts.Site {
 	return hosts.Site{Handler: refusal{errMissing}}
 }
 
-// Run follows the version until ctx ends. Stop serving before.
+// Run follows the version until ctx ends. The caller stops serving first.
 func (r *Rollout) Run(ctx context.Context) error {
 	defer r.close()
 	return follow.Follower{
@@ -155,7 +155,7 @@ func (r *Rollout) Run(ctx context.Context) error {
 	}.Run(ctx)
 }
 
-// close ends the making of tables and lets go of connections to back ends.
+// close ends the making of tables and closes connections to back ends.
 func (r *Rollout) close() {
 	r.mu.Lock()
 	r.closed = true
@@ -166,8 +166,8 @@ func (r *Rollout) close() {
 	r.making.Wait()
 }
 
-// Update reads what has changed and takes it over. Tables that are in use are made anew at
-// once, the others at their next request.
+// Update reads the changes and applies them. Tables in use are replaced at once, the others at their next
+// request.
 func (r *Rollout) Update(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readTime)
 	defer cancel()
@@ -191,13 +191,13 @@ func (r *Rollout) Update(ctx context.Context) error {
 	return nil
 }
 
-// changes are what has changed since a version.
+// changes are the changes since a version.
 type changes struct {
 	domains     []domains.Served
 	deployments []deployments.Served
 }
 
-// read reads domains first: so the deployments that they lead to are known.
+// read reads domains first, so that the deployments they lead to are in the lists that are read after them.
 func (r *Rollout) read(ctx context.Context, since int64) (c changes, version int64, err error) {
 	of := int64(math.MaxInt64)
 	if r.options.Domains != nil {
@@ -211,7 +211,7 @@ func (r *Rollout) read(ctx context.Context, since int64) (c changes, version int
 	return c, min(version, of), nil
 }
 
-// take takes changes over; all says that they are everything there is.
+// take applies changes; all says that they are the complete list.
 func (r *Rollout) take(changes []deployments.Served, all bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

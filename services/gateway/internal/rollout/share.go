@@ -9,24 +9,24 @@ import (
 	"waybill.dev/services/gateway/internal/site"
 )
 
-// DefaultMemory is what the tables of all deployments may take in memory, in bytes.
+// DefaultMemory is how much memory the tables of all deployments may take, in bytes.
 const DefaultMemory = 512 << 20
 
 // sharesOfMemory is how many accounts share the memory: none takes more than one share of it.
 const sharesOfMemory = 10
 
-// ShareOf returns what the tables of one account may take of the memory for all, in bytes.
+// ShareOf returns how much of the memory for all tables those of one account may take, in bytes.
 func ShareOf(memory int64) int64 { return memory / sharesOfMemory }
 
-// share is what one account has of a gateway.
+// share is the part of a gateway that one account uses.
 type share struct {
-	making chan struct{} // one for the table that is being made
+	making chan struct{} // room for one: the table that is being made
 	counts *ratelimit.Pool
-	used   atomic.Int64 // by its tables, in bytes
-	loaded int          // deployments that have a table; Rollout.mu is held
+	used   atomic.Int64 // by the account's tables, in bytes
+	loaded int          // deployments with a table; guarded by Rollout.mu
 }
 
-// share returns the share of an account, and makes it for the first deployment. r.mu is held.
+// share returns the share of an account. The first deployment of the account creates it. r.mu is held.
 func (r *Rollout) share(account string) *share {
 	s := r.shares[account]
 	if s == nil {
@@ -37,8 +37,8 @@ func (r *Rollout) share(account string) *share {
 	return s
 }
 
-// use is the memory that a table takes. It is free again when the table was let go of and the last request
-// that began with the table has ended.
+// use is the memory that a table takes. The memory is free again when the table was dropped and the last request that
+// uses it has ended.
 type use struct {
 	bytes   int64
 	holders atomic.Int64 // the rollout, and each request
@@ -46,7 +46,7 @@ type use struct {
 	of      []*atomic.Int64
 }
 
-// begin notes that a table takes memory, of the account and of all.
+// begin counts a table's memory for the account and for the gateway.
 func (r *Rollout) begin(s *share, made *site.Site) *use {
 	u := &use{bytes: made.Weight(), of: []*atomic.Int64{&r.used, &s.used}}
 	u.holders.Store(1)
@@ -67,12 +67,12 @@ func (u *use) leave() {
 	}
 }
 
-// idle reports whether no request is with the table.
+// idle reports whether no request uses the table.
 func (u *use) idle() bool { return u.holders.Load() == 1 }
 
-// fits makes room for the next table of a deployment, which has so many bytes, and reports whether there is room. It lets
-// go of tables: of the same account until the account's share of memory is enough, then of the account that has most.
-// before is the table that is replaced; nil: there is none. r.mu is held.
+// fits makes room for the next table of a deployment, which has so many bytes, and reports whether there is room. It
+// drops tables: first of the same account until the account is within its share, then of the account with the most
+// memory. before is the table that is replaced; nil: there is none. r.mu is held.
 func (r *Rollout) fits(of *deployment, before *table, bytes int64) bool {
 	if before != nil && before.use.idle() {
 		bytes -= before.use.bytes
@@ -89,14 +89,14 @@ func (r *Rollout) fits(of *deployment, before *table, bytes int64) bool {
 			return false
 		}
 	}
-	// Tables that are busy keep no place among so many: their memory is counted until they end.
+	// Busy tables that were dropped do not count as tables: only their memory counts until they end.
 	for before == nil && len(r.loaded) >= r.options.Tables {
 		r.evict(func(s *share) int64 { return int64(s.loaded) + of.plus(s, 1) }, func(*deployment) bool { return true })
 	}
 	return true
 }
 
-// plus returns what the next table of a deployment adds to a share.
+// plus returns how many bytes the next table of a deployment adds to a share.
 func (d *deployment) plus(s *share, next int64) int64 {
 	if s == d.share {
 		return next
@@ -104,7 +104,7 @@ func (d *deployment) plus(s *share, next int64) int64 {
 	return 0
 }
 
-// evict lets go of one table of those that some selects: of the account that has most, the one used least recently. It
+// evict drops one of the tables that some selects: of the account with the highest has, the one used least recently. It
 // reports whether there was one.
 func (r *Rollout) evict(has func(*share) int64, some func(*deployment) bool) bool {
 	var first *deployment
@@ -120,7 +120,7 @@ func (r *Rollout) evict(has func(*share) int64, some func(*deployment) bool) boo
 	return true
 }
 
-// unload lets go of the table of a deployment that has one. r.mu is held.
+// unload drops the table of a deployment that has one. r.mu is held.
 func (r *Rollout) unload(d *deployment) {
 	delete(r.loaded, d)
 	d.share.loaded--

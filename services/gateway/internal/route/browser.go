@@ -20,9 +20,9 @@ const (
 	clearSite = "Clear-Site-Data"
 )
 
-// CheckUploaded reports whether an uploaded route may set name to value in an answer. A header that
-// passes reaches no other host of the browser's. The errors read on after the name, and never have
-// the value.
+// CheckUploaded reports whether an uploaded route may set name to value in an answer. An allowed
+// header has no effect on other hosts in the browser. Errors continue a sentence that begins with
+// the name, and never contain the value.
 func CheckUploaded(name, value string) error {
 	switch http.CanonicalHeaderKey(name) {
 	case setCookie:
@@ -35,8 +35,8 @@ func CheckUploaded(name, value string) error {
 	return nil
 }
 
-// checkCookie reads a cookie as browsers do. One without a name would be sent as its value is, which
-// may look like another one's name.
+// checkCookie reads a cookie as browsers do. A cookie without a name is refused: browsers send its
+// value alone, which may look like another cookie.
 func checkCookie(text string) error {
 	pair, attributes, _ := strings.Cut(text, ";")
 	name, _, named := strings.Cut(pair, "=")
@@ -59,7 +59,7 @@ func checkCookie(text string) error {
 	return nil
 }
 
-// KeepUploaded removes from the header of an uploaded route's answer what CheckUploaded refuses.
+// KeepUploaded removes the headers that CheckUploaded refuses from an uploaded route's answer.
 func KeepUploaded(header http.Header) {
 	for _, name := range []string{setCookie, clearSite} {
 		values := header[name]

@@ -7,15 +7,15 @@ import (
 
 // ClientCertificates judges the certificates that clients show in the TLS handshake.
 type ClientCertificates interface {
-	// Verify returns the certificate of a connection when a CA that the account trusts now has
-	// issued it. The error says in a few words what is wrong, and wraps domain.ErrUnavailable
-	// when that can't be told now.
+	// Verify returns the certificate of a connection if it was issued by a CA that the account
+	// trusts now. The error describes the fault in a few words. It wraps domain.ErrUnavailable when
+	// the certificate can't be judged now.
 	Verify(ctx context.Context, account string, connection *tls.ConnectionState) (*Certificate, error)
 }
 
-// Certificate is a certificate of a client that was found to be good. Nobody changes it.
+// Certificate is a valid certificate of a client. It is never changed.
 type Certificate struct {
 	Raw             []byte // DER
-	Subject, Issuer string // as RFC 2253 has them
+	Subject, Issuer string // in the form of RFC 2253
 	Fingerprint     string // AA:BB:…
 }

@@ -3,13 +3,12 @@ package route
 import "strings"
 
 // maxDecodings is how often a path may be escaped. A caller that escapes more often than any server decodes wants to
-// hide something, and each decoding is a walk over the whole path.
+// hide something, and each decoding is a pass over the whole path.
 const maxDecodings = 8
 
-// Climbs reports whether a segment of a path, escaped or not, is . or .. to any server: to one that
-// takes an escaped slash or a backslash for a slash, that leaves out what follows a semicolon,
-// or that decodes more than once. An escape that is none does not end the search: a lenient
-// server leaves it as it is and decodes the others.
+// Climbs reports whether any server would read a segment of a path, escaped or not, as . or .. : a server may take
+// an escaped slash or a backslash for a slash, ignore the text after a semicolon, or decode more than once. An
+// invalid escape does not end the search: a lenient server leaves it as it is and decodes the others.
 func Climbs(path string) bool {
 	for range maxDecodings {
 		for segment := range strings.FieldsFuncSeq(path, func(r rune) bool { return r == '/' || r == '\\' }) {
@@ -27,7 +26,7 @@ func Climbs(path string) bool {
 	return true
 }
 
-// unescape decodes every escape that is one, once.
+// unescape decodes every valid escape, once.
 func unescape(path string) string {
 	at := strings.IndexByte(path, '%')
 	if at < 0 {
@@ -50,7 +49,7 @@ func unescape(path string) string {
 	return b.String()
 }
 
-// hexDigit returns what a hexadecimal digit stands for; below 0: it is none.
+// hexDigit returns the value of a hexadecimal digit; below 0: c is not one.
 func hexDigit(c byte) int {
 	switch {
 	case '0' <= c && c <= '9':

@@ -12,8 +12,8 @@ var (
 	errHeaderValue      = errors.New("is not a valid header value")
 )
 
-// CheckHeader reports whether a route's configuration may set name to value. The errors read
-// on after the name, and never have the value.
+// CheckHeader reports whether a route's configuration may set name to value. Errors continue a sentence that begins
+// with the name, and never contain the value.
 func CheckHeader(name, value string) error {
 	if name == "" || strings.ContainsFunc(name, notToken) {
 		return errHeaderName
@@ -27,8 +27,8 @@ func CheckHeader(name, value string) error {
 	return nil
 }
 
-// OfConnection reports whether a header, by its canonical name, is one of a single connection,
-// which is never passed on. Connection may name more of them.
+// OfConnection reports whether a header, by its canonical name, belongs to a single connection and is never passed on.
+// The header Connection may name more of them.
 func OfConnection(name string) bool {
 	switch name {
 	case "Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Http2-Settings":
@@ -37,14 +37,13 @@ func OfConnection(name string) bool {
 	return strings.HasPrefix(name, "Proxy-")
 }
 
-// The headers that tell a back end whose key the caller has, and which certificate. Nobody else
-// can set them.
+// The headers that tell a back end the caller's key and certificate. Only the gateway can set them.
 const (
 	AccountHeader  = "X-Waybill-Account"
 	BucketHeader   = "X-Waybill-Bucket"
 	ConsumerHeader = "X-Waybill-Consumer"
 
-	CertificateHeader = "Client-Cert" // as RFC 9440 has it
+	CertificateHeader = "Client-Cert" // as in RFC 9440
 	SubjectHeader     = "Client-Cert-Subject"
 	FingerprintHeader = "Client-Cert-Fingerprint"
 
@@ -52,14 +51,14 @@ const (
 	certificatePrefix = "client-cert-"
 )
 
-// SaysCaller reports whether a header is one of those, or would be one for a back end that takes other characters for a
+// SaysCaller reports whether a header is one of these, or would be one for a back end that takes other characters for a
 // hyphen, as many do with the underscore.
 func SaysCaller(name string) bool {
 	return begins(name, callerPrefix) || begins(name, certificatePrefix) || len(name) == len(CertificateHeader) && begins(name, certificatePrefix[:len(CertificateHeader)])
 }
 
-// SaysIdentity reports whether a header is one by which other reverse proxies tell back ends who calls, in any spelling
-// as SaysCaller. A back end may believe it. Proxy is the one that CGI makes HTTP_PROXY of.
+// SaysIdentity reports whether a header, in any spelling as for SaysCaller, is one by which other reverse proxies tell
+// back ends who the caller is. A back end may trust it. Proxy is on the list because CGI turns it into HTTP_PROXY.
 func SaysIdentity(name string) bool {
 	for _, prefix := range [...]string{"remote-", "x-remote-", "x-client-cert", "x-ssl-client-", "ssl-client-"} {
 		if begins(name, prefix) {

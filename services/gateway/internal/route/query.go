@@ -7,15 +7,15 @@ import (
 	"waybill.dev/shared/problem"
 )
 
-// Query is the query of a request. The query stays byte for byte as it came; only Set and Remove
-// change it, and only the parameter that they name. Parameters are divided by & alone, and a percent
-// sign that begins no escape is text, as in browsers.
+// Query is the query of a request. The query stays byte for byte as it arrived; only Set and Remove
+// change it, and only the parameter that they name. Only & separates parameters, and a percent sign
+// that begins no escape is text, as in browsers.
 type Query struct {
-	search string // with its ?; empty: there is none
+	search string // with its ?; empty: none
 	values url.Values
 }
 
-// ParseQuery returns the query that a URL has.
+// ParseQuery returns the query of a URL.
 func ParseQuery(u *url.URL) Query {
 	if u.RawQuery == "" && !u.ForceQuery {
 		return Query{}
@@ -29,7 +29,7 @@ func (q *Query) Search() string { return q.search }
 // Raw returns the query without its ?.
 func (q *Query) Raw() string { return strings.TrimPrefix(q.search, "?") }
 
-// Values returns the parameters, decoded. Nobody changes them.
+// Values returns the decoded parameters. Callers must not change them.
 func (q *Query) Values() url.Values {
 	if q.values == nil && q.search != "" {
 		q.values = make(url.Values)
@@ -50,8 +50,8 @@ func (q *Query) Get(name string) string { return q.Values().Get(name) }
 // Has reports whether there is a parameter.
 func (q *Query) Has(name string) bool { return q.Values().Has(name) }
 
-// Set gives a parameter one value, in the place of its first value or at the end. The error is that
-// of Without.
+// Set sets a parameter to one value, in the place of its first value or at the end. The error is
+// that of Without.
 func (q *Query) Set(name, value string) error {
 	written := Component(name) + "=" + Component(value)
 	set := false
@@ -92,15 +92,15 @@ func (q *Query) Remove(name string) error {
 	return nil
 }
 
-// Without returns the query without its ? and without the parameters whose name is one to be
-// dropped. It fails, with a problem, when another parameter has such a name behind a semicolon:
-// some back ends take that for &, and would still see the parameter.
+// Without returns the query without its ? and without the parameters for whose names drop returns
+// true. It fails, with a problem, when another parameter has such a name behind a semicolon: some
+// back ends take a semicolon for &, and would still see the parameter.
 func (q *Query) Without(drop func(name string) bool) (string, error) {
 	return q.edit(func(name string) (string, bool) { return "", drop(name) })
 }
 
-// edit returns the query's parameters, with another text for those of which instead says so;
-// an empty one leaves the parameter out.
+// edit returns the query's parameters. Those for which instead returns true are replaced by its
+// text; an empty text leaves the parameter out.
 func (q *Query) edit(instead func(name string) (text string, ok bool)) (string, error) {
 	raw := q.Raw()
 	if raw == "" {
@@ -127,8 +127,8 @@ func (q *Query) edit(instead func(name string) (text string, ok bool)) (string, 
 	return strings.Join(parts, "&"), nil
 }
 
-// behindSemicolon returns the first name behind a semicolon in a parameter for which instead
-// reports ok. A back end that divides parameters by semicolons would see that name.
+// behindSemicolon returns the first name behind a semicolon in a parameter for which instead reports
+// ok. A back end that separates parameters at semicolons would see that name.
 func behindSemicolon(part string, instead func(name string) (string, bool)) (string, bool) {
 	if strings.IndexByte(part, ';') < 0 {
 		return "", false
@@ -147,13 +147,13 @@ func behindSemicolon(part string, instead func(name string) (string, bool)) (str
 // decode returns the text of a name or a value in a query.
 func decode(text string) string { return unescape(strings.ReplaceAll(text, "+", " ")) }
 
-// Component encodes text so that it stays within the part of a URL in which it is put.
+// Component encodes text so that it stays within one part of a URL.
 func Component(text string) string {
 	return strings.ReplaceAll(url.QueryEscape(text), "+", "%20")
 }
 
-// PathOf returns the path of a URL, escaped, as it came: only what can't stand in a path is
-// escaped. EscapedPath would then also make a slash of %2F.
+// PathOf returns the escaped path of a URL as it arrived: only characters that can't stand in a path
+// are escaped. EscapedPath would in that case also turn %2F into a slash.
 func PathOf(u *url.URL) string {
 	escaped := u.EscapedPath()
 	if u.RawPath == "" || escaped == u.RawPath {

@@ -11,32 +11,31 @@ import (
 	"waybill.dev/shared/requestid"
 )
 
-// Bounds of a request's log, with the entry that every request ends with.
+// Bounds of a request's log, including the last entry, which every request has.
 const (
 	maxEntries    = 16
 	maxEntryBytes = 16 << 10
 )
 
-// Record is what there is to tell of a request that came to a site, with all that was called
-// inside the process for it. It never has a query, a header, a body or a key. The methods of a
-// nil Record do nothing.
+// Record describes a request to a site, including all calls inside the process that were made for
+// it. It never contains a query, a header, a body or a key. The methods of a nil Record do nothing.
 type Record struct {
-	At   time.Time // when the request came
+	At   time.Time // when the request arrived
 	Took time.Duration
-	// RequestID is what the answer's X-Request-Id says. ClientRequestID is the request's own;
-	// empty: it has none, or it is RequestID.
+	// RequestID is the X-Request-Id of the answer. ClientRequestID is that of the request; empty:
+	// the request has none, or it equals RequestID.
 	RequestID, ClientRequestID string
-	Method, Host, Path         string // the path escaped, as it came
+	Method, Host, Path         string // the escaped path as it arrived
 	RoutePath                  string // as the route file writes it; empty: no route has the path
 	Remote                     string // the client's address, without the port; empty: not known
-	Status                     int    // 0: nothing was answered
-	BytesIn, BytesOut          int64  // of the bodies
+	Status                     int    // 0: there was no answer
+	BytesIn, BytesOut          int64  // size of the bodies
 
 	mu        sync.Mutex
 	principal *apikey.Principal
-	subject   string // of the client's certificate
+	subject   string // subject of the client's certificate
 	entries   []Entry
-	room      int // for entries, in bytes
+	room      int // remaining room for entries, in bytes
 	severity  domain.Severity
 	truncated bool
 	backEnd   BackEndCall
@@ -50,19 +49,19 @@ type Entry struct {
 	Severity domain.Severity
 	Source   string
 	Message  string
-	// Attributes are names, each with its value after it.
+	// Attributes are names, each followed by its value.
 	Attributes []any
 }
 
 // BackEndCall is a request of a route to a back end.
 type BackEndCall struct {
-	Host   string // empty: none was asked
-	Status int    // 0: it did not answer
+	Host   string // empty: no back end was called
+	Status int    // 0: there was no answer
 	Took   time.Duration
 }
 
-// Begin returns the record of a request, which End has to be called with; nil: nobody is told of
-// it. Template is the path of the route that was found.
+// Begin returns the record of a request, which must be passed to End; nil: requests are not
+// recorded. Template is the path of the route that was found.
 func (rt *Runtime) Begin(r *http.Request, seen edge.View, requestID, template string) *Record {
 	if rt.Ended == nil {
 		return nil
@@ -77,7 +76,7 @@ func (rt *Runtime) Begin(r *http.Request, seen edge.View, requestID, template st
 	return record
 }
 
-// End tells of a request whose answer has ended.
+// End reports a request after the end of its answer.
 func (rt *Runtime) End(record *Record) {
 	if record == nil {
 		return
@@ -86,7 +85,7 @@ func (rt *Runtime) End(record *Record) {
 	rt.Ended(record)
 }
 
-// Answered says that the answer has begun with a status, or that it went on by so many bytes.
+// Answered notes that the answer has begun with a status, or that so many bytes more were sent.
 func (r *Record) Answered(status, bytes int) {
 	if r == nil {
 		return
@@ -97,9 +96,9 @@ func (r *Record) Answered(status, bytes int) {
 	r.BytesOut += int64(bytes)
 }
 
-// Note adds an entry. Source says what of the route it comes from: policy NAME, handler, mcp or
-// gateway. Attributes are names with their values, which are texts, numbers or booleans. What
-// the caller has sent must be in none of them.
+// Note adds an entry. Source is the part of the route that makes the entry: policy NAME, handler,
+// mcp or gateway. Attributes are names with their values, which are texts, numbers or booleans.
+// They must not contain anything that the caller has sent.
 func (r *Record) Note(severity domain.Severity, source, message string, attributes ...any) {
 	if r == nil {
 		return
@@ -139,7 +138,7 @@ func (r *Record) Calls(principal *apikey.Principal) {
 	}
 }
 
-// Shows says whose certificate the client has shown, one that was found to be good.
+// Shows notes the valid certificate that the client has shown.
 func (r *Record) Shows(certificate *Certificate) {
 	if r == nil || certificate == nil {
 		return
@@ -149,7 +148,7 @@ func (r *Record) Shows(certificate *Certificate) {
 	r.subject = certificate.Subject
 }
 
-// Asked says what a back end was asked. The last one counts.
+// Asked notes a call of a back end. The last one counts.
 func (r *Record) Asked(call BackEndCall) {
 	if r == nil {
 		return
@@ -159,7 +158,7 @@ func (r *Record) Asked(call BackEndCall) {
 	r.backEnd = call
 }
 
-// MCP says which method of an MCP server was called, and which tool; empty: none. The last one
+// MCP notes which method of an MCP server was called, and which tool; empty: none. The last call
 // counts.
 func (r *Record) MCP(method, tool string) {
 	if r == nil {
@@ -170,19 +169,19 @@ func (r *Record) MCP(method, tool string) {
 	r.mcpMethod, r.mcpTool = method, tool
 }
 
-// Noted is what the methods of a Record have gathered.
+// Noted is everything that the methods of a Record have noted.
 type Noted struct {
-	Principal *apikey.Principal // nil: nobody knows
-	Subject   string            // of the client's certificate; empty: no good one was shown
+	Principal *apikey.Principal // nil: not known
+	Subject   string            // subject of the client's certificate; empty: no valid certificate was shown
 	Entries   []Entry
-	Severity  domain.Severity // the highest of the entries, and of the status
+	Severity  domain.Severity // the highest of the entries' and that of the status
 	Truncated bool            // entries are cut or missing
 	BackEnd   BackEndCall
 	MCPMethod string
 	MCPTool   string
 }
 
-// Noted returns it. Call it when the request has ended.
+// Noted returns everything that was noted. It is called when the request has ended.
 func (r *Record) Noted() Noted {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -193,8 +192,8 @@ func (r *Record) Noted() Noted {
 	return Noted{r.principal, r.subject, r.entries, severity, r.truncated, r.backEnd, r.mcpMethod, r.mcpTool}
 }
 
-// Received says in the record how much of the body has come. Call it when nobody reads it any
-// more.
+// Received notes in the record how much of the body has arrived. It is called when the body is not
+// read any more.
 func (r *Request) Received() {
 	switch {
 	case r.Record == nil:

@@ -11,34 +11,35 @@ import (
 	"waybill.dev/shared/body"
 )
 
-// Authenticator finds out whose key it is. It fails with apikey.ErrUnauthenticated, or with
-// an error that wraps domain.ErrUnavailable when it can't tell now.
+// Authenticator finds out to whom a key belongs. It fails with apikey.ErrUnauthenticated, or with an
+// error that wraps domain.ErrUnavailable when it can't find out now.
 type Authenticator interface {
 	Authenticate(ctx context.Context, key string) (apikey.Principal, error)
 }
 
-// Runtime is what the routes of a site work with while it is served. What they are made of
-// never holds any of it: a site is compiled without, and its successor goes on with the same
-// connections and the same counts.
+// Runtime has the parts that the routes of a site use while the site is served. Routes never hold any
+// of them: a site is compiled without a Runtime, and the site that replaces it uses the same
+// connections and counts.
 type Runtime struct {
 	Authenticator Authenticator
-	// Tokens lets people in at MCP servers besides; nil: keys alone do.
+	// Tokens also lets people with access tokens in at MCP servers; nil: only keys count.
 	Tokens Tokens
-	// Changes tell AI clients that follow resources; nil: nobody can be told.
+	// Changes notify AI clients that follow resources; nil: there are no notifications.
 	Changes Changes
-	// ClientCertificates judges those of callers; nil: none is good.
+	// ClientCertificates judges client certificates; nil: none is valid.
 	ClientCertificates ClientCertificates
 	RateLimits         ratelimit.Counters
 	Upstreams          *upstream.Pools
-	Memory             *body.Memory // for requests and for answers of back ends; nil: without a bound
+	Memory             *body.Memory // for requests and for answers of back ends; nil: unbounded
 	Logger             *slog.Logger
-	// Called is told of each call: by the place of the route among those of its site,
-	// whether an MCP server made it, its status (0 for a stream), and how long it took.
+	// Called is called for each call of a route, with the index of the route in its site, whether an
+	// MCP server made the call, its status (0 for a stream), and how long it took.
 	Called func(route int, inside bool, status int, took time.Duration)
-	// Ended is told of each request when its answer has ended, also of those that no route was
-	// found for; nil: nobody is told.
+	// Ended is called at the end of the answer to each request, also when no route was found; nil:
+	// requests are not recorded.
 	Ended func(*Record)
-	// Meters hold callers to their plans; nil: nothing is metered. Deployment is what the site is of.
+	// Meters hold callers to their plans; nil: nothing is metered. Deployment is the deployment of
+	// the site.
 	Meters     Meters
 	Deployment string
 }

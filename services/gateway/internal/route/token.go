@@ -8,15 +8,15 @@ import (
 	"waybill.dev/shared/apikey"
 )
 
-// Identity is whom an access token names, among those that its issuer knows. It is nobody who has a key.
+// Identity is the user that an access token names, at its issuer. It is not the owner of a key.
 type Identity struct {
-	Issuer, Subject string // no Subject: the token names nobody
-	// Says are the headers by which back ends are told of the token's claims. One without a value is not sent.
+	Issuer, Subject string // no Subject: the token names no user
+	// Says are the headers that tell back ends the token's claims. A header without a value is not sent.
 	Says map[string]string
 }
 
-// Tell sets the headers that a request has of the identity. The caller's own of those names, in any spelling that a
-// reader could take for them, are left out.
+// Tell sets the headers of the identity in a request. The caller's own headers with those names are removed, in any
+// spelling that a reader could take for them.
 func (i *Identity) Tell(r *Request) {
 	if len(i.Says) == 0 {
 		return
@@ -44,20 +44,22 @@ func (i *Identity) Tell(r *Request) {
 	}
 }
 
-// Tokens lets people in at MCP servers by access tokens instead of keys.
+// Tokens lets callers in at MCP servers by access tokens instead of keys.
 type Tokens interface {
-	// Issuer is who issues the tokens.
+	// Issuer returns the issuer of the tokens.
 	Issuer() string
-	// Scopes are those that a client may ask the issuer for.
+	// Scopes returns the scopes that a client may ask the issuer for.
 	Scopes() []string
-	// AuthenticateToken finds out for whom a token is, at the server with a path. Whoever may act for several consumers
-	// names one by its account, by bucket/consumer, or by both; either may be empty. The error is a *problem.Problem,
-	// wraps apikey.ErrUnauthenticated, or wraps domain.ErrUnavailable when that can't be told now.
+	// AuthenticateToken returns the principal of a token at the server with a path. A user that may act for several
+	// consumers names one of them by its account, by bucket/consumer, or by both; either may be empty. The error is a
+	// *problem.Problem, wraps apikey.ErrUnauthenticated, or wraps domain.ErrUnavailable when the token can't be checked
+	// now.
 	AuthenticateToken(ctx context.Context, token, path, account, consumer string) (apikey.Principal, error)
 }
 
-// TakesTokens is a policy that lets callers pass by access tokens.
+// TakesTokens is a policy that lets callers in by access tokens.
 type TakesTokens interface {
-	// Issues returns who issues them, and the scopes that clients may ask for. Without an issuer, none are taken.
+	// Issues returns the issuer of the tokens, and the scopes that clients may ask for. An empty issuer means that no
+	// tokens are accepted.
 	Issues(runtime *Runtime) (issuer string, scopes []string)
 }

@@ -18,24 +18,23 @@ import (
 	"waybill.dev/shared/jsonscan"
 )
 
-// Call is what arguments make of an operation's request.
+// Call is the request that arguments make for an operation.
 type Call struct {
 	Path   string // escaped
 	Params map[string]string
-	Query  string // as URLs have it, without its ?
-	// Header has the parameters of headers and, with a body, its Content-Type.
+	Query  string // escaped, without its ?
+	// Header has the parameters in headers and, with a body, its Content-Type.
 	Header http.Header
 	Body   []byte // nil: none
 }
 
-// maxParameters bounds what arguments may put into the path, the query and the headers of a
-// request, in bytes of JSON, and into the query, in bytes before names are escaped: no server takes a
-// request line or a header that is longer.
+// maxParameters bounds the values that arguments may put into the path, the query and the headers of a request, in bytes of JSON,
+// and the query alone, in bytes before names are escaped: no server accepts a longer request line or header.
 const maxParameters = 64 << 10
 
-// Arguments checks arguments against Input's schema and makes a call of them. No
-// arguments are an empty object, which is no body where the body may be left out. Parameters that are not given have their defaults.
-// Input's failure is a violation of the whole. The body of the call is a part of args, unless it is a form.
+// Arguments checks arguments against Input's schema and makes a call from them. Missing arguments are an empty object; if the body
+// is optional, that means no body. Missing parameters have their defaults. A failure of Input is returned as one violation. The body
+// of the call is a part of args, unless it is a form.
 func (o *Operation) Arguments(ctx context.Context, args jsontext.Value) (*Call, []jsonschema.Violation) {
 	in, err := o.arguments()
 	if err != nil {
@@ -44,7 +43,7 @@ func (o *Operation) Arguments(ctx context.Context, args jsontext.Value) (*Call, 
 	if len(bytes.TrimSpace(args)) == 0 {
 		args = jsontext.Value("{}")
 	}
-	// Clients send an empty object where they have no arguments. It is no body, where one may be left out.
+	// Clients send an empty object when they have no arguments. If the body is optional, that is no body.
 	if in.whole && !o.Body.Required && isEmpty(args) {
 		return o.call(in, nil, nil)
 	}
@@ -97,7 +96,7 @@ func (o *Operation) call(in *intake, args map[string]jsonscan.Value, body []byte
 	}
 	var query []string
 	inURL := &pairs{left: maxParameters, put: func(name, text string) { query = append(query, route.Component(name)+"="+text) }}
-	written := make(map[string]string) // the parameters of the path, escaped
+	written := make(map[string]string) // parameters of the path, escaped
 	for i := range o.Parameters {
 		p := &o.Parameters[i]
 		value := args[p.Name]
@@ -126,8 +125,7 @@ func (o *Operation) call(in *intake, args map[string]jsonscan.Value, body []byte
 	}
 	c.Query = strings.Join(query, "&")
 	c.Path = in.template.fill(written)
-	// The last word has the one who reads such paths: what the values make of the path must
-	// be these values again, and nothing else.
+	// The matcher decides: it must read these same values from the path, and nothing else.
 	read, ok := in.match(c.Path)
 	for _, name := range in.template.names() {
 		if !ok || read[name] != c.Params[name] {
@@ -140,7 +138,7 @@ func (o *Operation) call(in *intake, args map[string]jsonscan.Value, body []byte
 	return c, nil
 }
 
-// setBody writes the body, and says what is wrong with it.
+// setBody writes the body, and returns its fault.
 func (c *Call) setBody(o *Operation, body []byte) (fault string) {
 	if body == nil {
 		return ""
@@ -154,7 +152,7 @@ func (c *Call) setBody(o *Operation, body []byte) (fault string) {
 	return fault
 }
 
-// set writes a value into the path or a header, and says what is wrong with it.
+// set writes a value into the path or a header, and returns the value's fault.
 func (c *Call) set(p *Parameter, value jsonscan.Value) (fault string) {
 	text := p.join(value, plain)
 	switch p.In {
@@ -178,8 +176,8 @@ func (c *Call) set(p *Parameter, value jsonscan.Value) (fault string) {
 	return ""
 }
 
-// CallFromPath makes a call from the parameters of a path, as a resource's uri has them: each is read
-// as its schema asks. Other parameters have their defaults.
+// CallFromPath makes a call from the parameters of a path, such as those in a resource's uri: each is read as its schema asks. Other
+// parameters have their defaults.
 func (o *Operation) CallFromPath(ctx context.Context, params map[string]string) (*Call, []jsonschema.Violation) {
 	args := []byte{'{'}
 	var found []jsonschema.Violation

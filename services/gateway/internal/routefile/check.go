@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// checkSet notes what is wrong between files, and between an operation and what it names.
+// checkSet notes faults between files, and between an operation and the names that it uses.
 func (l *loader) checkSet() {
 	routes := make(map[string]*source) // by method and path
 	paths := make(map[string][]*source)
@@ -30,7 +30,7 @@ func (l *loader) checkSet() {
 			continue
 		}
 		for _, other := range paths[s.template.key()] {
-			// Those of the same path item are told where it was read.
+			// Other methods of the same path item were handled when it was read.
 			if other.Method != s.Method && !slices.Contains(s.others, other.Method) {
 				s.fault(s.pointer, "the path of a resource has one method, and %s of %s is %s", other.ID, other.File.Name, other.Method)
 			}
@@ -38,7 +38,7 @@ func (l *loader) checkSet() {
 	}
 }
 
-// names notes the policies that are named and not defined.
+// names notes policies that are named and not defined.
 func (s *source) names() {
 	set := s.loader.set
 	at := s.route.Pointer()
@@ -57,10 +57,10 @@ func (s *source) names() {
 	}
 }
 
-// mostNamed is how many policies a fault names.
+// mostNamed is how many policies a fault lists.
 const mostNamed = 40
 
-// defined tells which policies the files define, for a fault.
+// defined lists the policies that the files define, for a fault.
 func (set *Set) defined() string {
 	names := make([]string, len(set.Policies))
 	for i := range set.Policies {
@@ -75,14 +75,14 @@ func (set *Set) defined() string {
 	return ": the files define " + strings.Join(names, ", ")
 }
 
-// arguments notes why a tool or a prompt can't be called. Whether another operation is one
-// is for the MCP server to say that names it.
+// arguments notes why a tool or a prompt can't be called. For other operations, the MCP server that
+// names them reports that.
 func (s *source) arguments() {
 	if s.MCP == nil || s.MCP.Type == Resource || !s.MCP.Enabled {
 		return
 	}
 	if slices.ContainsFunc(s.loader.faults, func(f Fault) bool { return f.File == s.file && f.Operation == s.operation }) {
-		return // it would say some of it again
+		return // the loop would repeat some of it
 	}
 	if _, err := s.Input(); err != nil {
 		s.fault(s.route.Pointer()+"/mcp", "%s; with enabled false it is left out for AI clients", err)

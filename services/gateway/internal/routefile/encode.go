@@ -21,8 +21,8 @@ const (
 	FormData   = "multipart/form-data"
 )
 
-// formBody returns the body as a form that arguments can be sent as, and where it is described. If
-// there is none, it notes why not.
+// formBody returns the form in which arguments can be sent as the body, and its description. If there is none,
+// formBody notes the reason.
 func (d *document) formBody(s *source, content *jsontree.Node) (*Body, *jsontree.Node) {
 	s.unsent = "its body is " + s.Media[0].Type + ", but arguments are sent as JSON or as a form of named fields"
 	for _, kind := range []string{Urlencoded, FormData} {
@@ -66,7 +66,7 @@ func (m *Media) file(of *File) string {
 	return ""
 }
 
-// isReadable reports whether what is sent as one of media types, separated by commas, is text.
+// isReadable reports whether media types, separated by commas, are all text.
 func isReadable(types string) bool {
 	for kind := range strings.SplitSeq(types, ",") {
 		kind = strings.TrimSpace(kind)
@@ -77,7 +77,7 @@ func isReadable(types string) bool {
 	return true
 }
 
-// Unread says which member of the form has a style that is none; empty: all can be read and written.
+// Unread returns the member of the form that has an invalid style; empty: all members can be read and written.
 func (m *Media) Unread() string {
 	for _, name := range slices.Sorted(maps.Keys(m.Fields)) {
 		style := m.Fields[name].Style
@@ -88,7 +88,7 @@ func (m *Media) Unread() string {
 	return ""
 }
 
-// encode writes an object as a form. Fault says why it can't be one.
+// encode writes an object as a form. fault says why it can't.
 func (m *Media) encode(object jsonscan.Value) (body []byte, contentType, fault string) {
 	var w formWriter = &urlencoded{}
 	if m.Type == FormData {
@@ -106,15 +106,15 @@ func (m *Media) encode(object jsonscan.Value) (body []byte, contentType, fault s
 
 // formWriter writes the fields of a form.
 type formWriter interface {
-	// add adds a field; its value is escaped as in a query. An empty media type is text of no type.
+	// add adds a field with a value that is escaped as in a query. An empty media type means text without a type.
 	add(name, value, media string)
 	size() int // in bytes, so far
 	end() (body []byte, contentType string)
 }
 
-// field writes a member of an object. One that is null is not there. What the document says nothing
-// of is written as OpenAPI has it: arrays element by element, objects as JSON. field reports false, and ends, when
-// the form becomes too long.
+// field writes a member of an object. A member that is null is left out. Members without a description are written
+// by the rules of OpenAPI: arrays element by element, objects as JSON. field returns false, and stops, when the
+// form becomes too long.
 func (m *Media) field(w formWriter, name string, value jsonscan.Value) bool {
 	of := m.Fields[name]
 	first, _, _ := strings.Cut(of.MediaType, ",")
@@ -183,12 +183,12 @@ func newFormData() *formData {
 }
 
 func (f *formData) add(name, value, media string) {
-	quoted := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\r", "%0D", "\n", "%0A") // else a name could end its header
+	quoted := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\r", "%0D", "\n", "%0A") // otherwise a name could end its header
 	header := textproto.MIMEHeader{"Content-Disposition": {`form-data; name="` + quoted.Replace(name) + `"`}}
 	if media != "" {
 		header.Set("Content-Type", media)
 	}
-	if part, err := f.parts.CreatePart(header); err == nil { // a buffer takes everything
+	if part, err := f.parts.CreatePart(header); err == nil { // a buffer accepts every write
 		_, _ = part.Write([]byte(unescape(value)))
 	}
 }
@@ -196,6 +196,6 @@ func (f *formData) add(name, value, media string) {
 func (f *formData) size() int { return f.body.Len() }
 
 func (f *formData) end() (body []byte, contentType string) {
-	_ = f.parts.Close() // as above
+	_ = f.parts.Close() // a buffer accepts every write
 	return f.body.Bytes(), f.parts.FormDataContentType()
 }

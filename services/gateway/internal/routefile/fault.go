@@ -7,16 +7,16 @@ import (
 	"waybill.dev/shared/problem"
 )
 
-// Fault is one thing that is wrong with a folder.
+// Fault is one fault of a folder.
 type Fault struct {
 	File string
-	// Operation is the operationId, or method and path; empty: it concerns no operation.
+	// Operation is the operationId, or method and path; empty: the fault concerns no operation.
 	Operation string
-	Pointer   string // into the file
+	Pointer   string // pointer into the file
 	Message   string
 }
 
-// Error makes a fault an error, in one line.
+// Error returns the fault in one line.
 func (f Fault) Error() string {
 	parts := make([]string, 0, 4)
 	for _, part := range []string{f.File, f.Operation, f.Pointer, f.Message} {
@@ -27,10 +27,10 @@ func (f Fault) Error() string {
 	return strings.Join(parts, ": ")
 }
 
-// Faults is everything that is wrong.
+// Faults is the list of all faults.
 type Faults []Fault
 
-// Error makes faults an error, with one line each.
+// Error returns all faults, one per line.
 func (f Faults) Error() string {
 	lines := make([]string, len(f))
 	for i, fault := range f {
@@ -39,7 +39,7 @@ func (f Faults) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// formFaults returns what a form of package input found.
+// formFaults returns the faults that a form of package input found.
 func formFaults(err error) []problem.Fault {
 	if p, ok := errors.AsType[*problem.Problem](err); ok {
 		return p.Faults

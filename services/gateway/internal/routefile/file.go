@@ -10,7 +10,7 @@ import (
 	"waybill.dev/services/gateway/internal/jsontree"
 )
 
-// Members of OpenAPI documents that are ours.
+// Our extensions of OpenAPI documents.
 const (
 	routeMember    = "x-gateway-route"
 	pathMember     = "x-gateway-path"
@@ -50,7 +50,7 @@ func (l *loader) file(name string) {
 	d.explicitIDs(paths)
 	for path, item := range paths.Members() {
 		if l.budget.Err() != nil {
-			return // it is told already, or will be
+			return // the fault is or will be reported elsewhere
 		}
 		if !strings.HasPrefix(path, "x-") {
 			d.path(path, item)
@@ -67,19 +67,19 @@ type document struct {
 	ids  map[string]string // operationId → method and path
 }
 
-// methods are the members of a path item that are operations.
+// methods returns the members of a path item that are operations.
 func methods() []string {
 	return []string{"get", "put", "post", "delete", "options", "head", "patch", "trace"}
 }
 
-// item returns a path item, or what it refers to.
+// item returns a path item, or the target of its reference.
 func (d *document) item(n *jsontree.Node) *jsontree.Node {
 	target, _ := n.Follow(d.root)
 	return target
 }
 
-// explicitIDs notes every operationId, of operations with a route or without: no generated id may be the same. Two routes
-// must not have the same; what is documentation alone may.
+// explicitIDs notes every operationId, of operations with or without a route: generated ids must differ from all of them.
+// Two routes must not share one; operations that are only documentation may.
 func (d *document) explicitIDs(paths *jsontree.Node) {
 	routed := make(map[string]bool)
 	for path, item := range paths.Members() {
@@ -127,7 +127,7 @@ func (d *document) path(path string, n *jsontree.Node) {
 	}
 	mode := d.mode(item.Member(pathMember))
 	if len(routed) == 0 {
-		return // it is documentation
+		return // only documentation
 	}
 	template, err := parseTemplate(mode, path)
 	if err == nil {
@@ -174,7 +174,7 @@ func (d *document) mode(n *jsontree.Node) PathMode {
 	return mode
 }
 
-// generatedID makes an operationId of method and path.
+// generatedID makes an operationId from method and path.
 func (d *document) generatedID(o *Operation) string {
 	slug := strings.ToLower(o.Method) + "-" + noSlug.ReplaceAllString(o.Path, "-")
 	slug = strings.ReplaceAll(slug, "--", "-")

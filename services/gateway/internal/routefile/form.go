@@ -9,19 +9,19 @@ import (
 	"waybill.dev/services/gateway/internal/jsonschema"
 )
 
-// Part is a member of a form as it came.
+// Part is a member of a form as it arrived.
 type Part struct {
 	Name string
-	// Text is the value; of a form without files, as it stands there.
+	// Text is the value; in a form without files, exactly as it is written there.
 	Text string
-	// MediaType is what the part says of itself; empty: nothing.
+	// MediaType is the type that the part declares; empty: none.
 	MediaType string
-	// File: the part is a file, whose bytes are characters of Text.
+	// File: the part is a file. Each character of Text is one of its bytes.
 	File bool
 }
 
-// Form returns what the parts of a form may mean as JSON: an object, first with numbers where a
-// text may be one. Raw: the texts are escaped, as in a query.
+// Form returns the JSON objects that the parts of a form may stand for. The first has numbers where
+// a text may be a number. Raw: the texts are escaped, as in a query.
 func (m *Media) Form(shape jsonschema.Shape, parts []Part, raw bool) []jsontext.Value {
 	return []jsontext.Value{m.form(shape, parts, raw, false), m.form(shape, parts, raw, true)}
 }
@@ -55,7 +55,7 @@ func (p *Part) text(raw bool) string {
 	return p.Text
 }
 
-// add adds a part to the member that it is a value of.
+// add adds a part to its member.
 func (m *Media) add(to *branch, part *Part, shape jsonschema.Shape, raw bool) {
 	field := m.Fields[part.Name]
 	text := part.text(raw)
@@ -86,7 +86,7 @@ func (m *Media) add(to *branch, part *Part, shape jsonschema.Shape, raw bool) {
 	}
 }
 
-// IsJSON reports whether a media type is one of JSON.
+// IsJSON reports whether a media type is a type of JSON.
 func IsJSON(media string) bool {
 	return media == "application/json" || strings.HasSuffix(media, "+json") || media == "text/json"
 }

@@ -15,7 +15,7 @@ var (
 	variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 )
 
-// handler reads what says who answers: of an operation or of a policy.
+// handler reads the handler definition of an operation or of a policy.
 func (p place) handler(n *jsontree.Node) HandlerDef {
 	def := HandlerDef{Options: jsontext.Value("{}")}
 	form := p.form(n)
@@ -36,7 +36,7 @@ func (p place) handler(n *jsontree.Node) HandlerDef {
 	return def
 }
 
-// moduleName returns Runtime, or the name of a module that the program brings.
+// moduleName returns Runtime, or the name of one of the program's modules.
 func moduleName(module string) (name string, ok bool) {
 	inner, ok := strings.CutPrefix(module, "$import(")
 	if !ok {
@@ -52,9 +52,9 @@ func moduleName(module string) (name string, ok bool) {
 	return name, ok && name != "" && !strings.ContainsAny(name, "/\\@ ()")
 }
 
-// environment writes options with the environment's values in place of `$env(NAME)` in
-// texts. A variable that is not set, or is not for route files, is a fault: one for each
-// text and variable. What a value says is never told: most of them are keys.
+// environment returns options with the environment's values in place of `$env(NAME)` in texts. A
+// variable that is not set, or is not for route files, is a fault: one for each text and variable.
+// Values are never shown: most of them are keys.
 func (p place) environment(options *jsontree.Node) jsontext.Value {
 	var b strings.Builder
 	at := 0
@@ -85,8 +85,7 @@ func (p place) environment(options *jsontree.Node) jsontext.Value {
 	return jsontext.Value(b.String())
 }
 
-// variable returns the value of one, or what is wrong with it; named is its name and a
-// parenthesis.
+// variable returns the value of a variable, or a fault; named is its name and a parenthesis.
 func (p place) variable(named string) (value, fault string) {
 	name, closed := strings.CutSuffix(named, ")")
 	if !closed || !variableName.MatchString(name) {
@@ -102,7 +101,8 @@ func (p place) variable(named string) (value, fault string) {
 	return value, ""
 }
 
-// Faults of a variable. Their texts go on after the place that names it.
+// Faults of a variable. Their texts continue a sentence that begins with the place that names the
+// variable.
 var (
 	ErrUnset = errors.New("names a variable of the environment that is not set")
 	ErrOwn   = errors.New("names a variable that begins with WAYBILL_: those are Waybill's own, and routes can't use them")
@@ -111,7 +111,7 @@ var (
 // ownPrefix begins the names of the process's own variables, the encryption key among them.
 const ownPrefix = "WAYBILL_"
 
-// Waybill's own variables that the route files of a deployment may name. What they say is no
+// Waybill's own variables that the route files of a deployment may name. Their values are not
 // secret.
 const (
 	VariableAccount     = ownPrefix + "ACCOUNT"
@@ -122,7 +122,8 @@ const (
 	VariableBuild       = ownPrefix + "BUILD_ID"
 )
 
-// VariableVersion is the one that the server's own route files may name: the version of the process.
+// VariableVersion is the variable that the server's own route files may name: the version of the
+// process.
 const VariableVersion = ownPrefix + "VERSION"
 
 // IsOwn reports whether a variable is one of Waybill's own, in any spelling: on some systems the
@@ -131,9 +132,9 @@ func IsOwn(name string) bool {
 	return len(name) >= len(ownPrefix) && strings.EqualFold(name[:len(ownPrefix)], ownPrefix)
 }
 
-// Variable returns what a variable of the environment holds. It is the one way by which
-// route files get at the environment. Waybill's own variables are not for them, but for the
-// six that say of which deployment they are, and the version. getenv may be nil.
+// Variable returns the value of a variable of the environment. Route files have no other access to
+// the environment. They can't read Waybill's own variables, except the six that describe the
+// deployment, and the version. getenv may be nil.
 func Variable(getenv func(string) (string, bool), name string) (string, error) {
 	switch name {
 	case VariableAccount, VariableProject, VariableBranch, VariableEnvironment, VariableDeployment, VariableBuild, VariableVersion:
@@ -153,7 +154,7 @@ func Variable(getenv func(string) (string, bool), name string) (string, error) {
 	return "", ErrUnset
 }
 
-// texts returns the strings below a value, in their order; names of members are none.
+// texts returns the strings below a value, in their order, without the names of members.
 func texts(n *jsontree.Node) func(yield func(*jsontree.Node) bool) {
 	return func(yield func(*jsontree.Node) bool) { visitTexts(n, yield) }
 }

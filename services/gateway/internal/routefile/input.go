@@ -10,10 +10,10 @@ import (
 	"waybill.dev/services/gateway/internal/jsonschema"
 )
 
-// bodyArgument is the argument that a body is, beside parameters.
+// bodyArgument is the name of the argument that holds the body when there are parameters.
 const bodyArgument = "body"
 
-// intake is what an operation takes, as arguments of a tool.
+// intake describes the parameters and the body of an operation as arguments of a tool.
 type intake struct {
 	schema   jsontext.Value
 	compiled *jsonschema.Schema
@@ -23,10 +23,10 @@ type intake struct {
 	whole bool
 }
 
-// Input returns the JSON Schema of the arguments, an object that stands for itself: the
-// body's own when the request is nothing but a body that is an object, otherwise the
-// parameters, and the body as `body`. Schemas are as the document has them, but for white
-// space. It fails when the request can't be told in arguments.
+// Input returns the JSON Schema of the arguments, an object that is complete in itself: the schema
+// of the body when the request is only a body that is an object, otherwise the parameters, and the
+// body as `body`. Schemas are those of the document, except for white space. Input fails when the
+// request can't be expressed in arguments.
 func (o *Operation) Input() (jsontext.Value, error) {
 	in, err := o.arguments()
 	if err != nil {
@@ -35,7 +35,7 @@ func (o *Operation) Input() (jsontext.Value, error) {
 	return in.schema, nil
 }
 
-// arguments reads what the operation takes, once.
+// arguments reads the operation's parameters and body, once.
 func (o *Operation) arguments() (*intake, error) {
 	o.once.Do(func() { o.intake, o.intakeErr = o.readInput() })
 	return o.intake, o.intakeErr
@@ -61,7 +61,7 @@ func (o *Operation) readInput() (*intake, error) {
 	if err != nil {
 		return nil, err
 	}
-	// What a person laid out for reading is paid for by each client that lists tools.
+	// White space costs every client that lists tools, so the schema is compacted.
 	in.schema = in.schema.Clone()
 	if err := in.schema.Compact(); err != nil {
 		return nil, fmt.Errorf("write the arguments' schema: %w", err)
@@ -75,7 +75,7 @@ func (o *Operation) readInput() (*intake, error) {
 	return in, nil
 }
 
-// checkArguments says why a request can't be told in arguments.
+// checkArguments returns the reason why a request can't be expressed in arguments.
 func (o *Operation) checkArguments(t template) error {
 	var found []string
 	if o.unsent != "" && (o.BodyRequired || o.upload) {
@@ -103,7 +103,8 @@ func (o *Operation) checkArguments(t template) error {
 	return nil
 }
 
-// Unsent says why AI clients call the operation without its body; empty: they don't.
+// Unsent returns the reason why AI clients call the operation without its body; empty: they call it
+// with the body, or it has none.
 func (o *Operation) Unsent() string { return o.unsent }
 
 func (o *Operation) properties() []jsonschema.Property {

@@ -13,19 +13,18 @@ import (
 	"waybill.dev/shared/input"
 )
 
-// Suffix is what the name of a route file ends with.
+// Suffix is the end of a route file's name.
 const Suffix = ".oas.json"
 
 // PolicyFile is the name of the file with policies.
 const PolicyFile = "policies.json"
 
-// maxFile bounds a file. One that is longer is no route file that a person wrote.
+// maxFile bounds a file. No person writes longer route files.
 const maxFile = 4 << 20
 
-// Load reads `*.oas.json` and `policies.json` of a folder, within a budget: it stops when that is
-// spent, or ended. getenv has the values that `$env(NAME)` stands for. With faults, the Set has
-// what could be read, so that whoever has more to say about it can say so at once; nothing may
-// be served of it.
+// Load reads `*.oas.json` and `policies.json` of a folder, within a budget: it stops when the budget is spent or ended.
+// getenv returns the values that `$env(NAME)` stands for. If there are faults, the Set has everything that could be
+// read, so that callers can look for further faults; it must not be served.
 func Load(budget *jsonschema.Budget, dir fs.FS, getenv func(string) (string, bool)) (*Set, Faults) {
 	l := loader{budget: budget, dir: dir, getenv: getenv, set: &Set{}}
 	entries, err := fs.ReadDir(dir, ".")
@@ -46,7 +45,7 @@ func Load(budget *jsonschema.Budget, dir fs.FS, getenv func(string) (string, boo
 	return l.set, l.faults
 }
 
-// loader gathers a Set, and what is wrong with it.
+// loader gathers a Set and its faults.
 type loader struct {
 	budget *jsonschema.Budget
 	dir    fs.FS
@@ -57,7 +56,7 @@ type loader struct {
 	operations []*source // of all files
 }
 
-// source is an operation with where it was read.
+// source is an operation with its position in a file.
 type source struct {
 	*Operation
 	place
@@ -65,10 +64,10 @@ type source struct {
 	pointer  string
 	route    *jsontree.Node // x-gateway-route
 	template template
-	others   []string // methods beside it on its path
+	others   []string // other methods on its path
 }
 
-// place is where faults are noted: a file and, when known, an operation of it.
+// place is the place of a fault: a file and, when known, an operation of it.
 type place struct {
 	loader          *loader
 	file, operation string
@@ -78,12 +77,13 @@ func (p place) fault(pointer, format string, args ...any) {
 	p.loader.faults = append(p.loader.faults, Fault{p.file, p.operation, pointer, fmt.Sprintf(format, args...)})
 }
 
-// refuse adds the fault for which an operation is not served. The fault names the member that leaves the operation out.
+// refuse adds the fault that keeps an operation from being served. The fault names the member that leaves the operation
+// out.
 func (s *source) refuse(pointer, format string, args ...any) {
 	s.fault(pointer, "%s; without "+routeMember+" the operation is left out", fmt.Sprintf(format, args...))
 }
 
-// tree reads a file whole.
+// tree reads a whole file.
 func (p place) tree() *jsontree.Node {
 	raw, err := read(p.loader.dir, p.file)
 	if err != nil {
@@ -122,7 +122,7 @@ func read(dir fs.FS, name string) ([]byte, error) {
 	return raw, err
 }
 
-// cause leaves out the path of a file error: which file it is stands beside it.
+// cause returns the text of a file error without the path, which is shown beside it.
 func cause(err error) string {
 	if at, ok := errors.AsType[*fs.PathError](err); ok {
 		err = at.Err
@@ -130,7 +130,7 @@ func cause(err error) string {
 	return err.Error()
 }
 
-// form begins to read an object strictly; nil: it is none, and that is noted.
+// form begins to read an object strictly; nil: the value is no object, which is noted.
 func (p place) form(n *jsontree.Node) *input.Form {
 	form, err := input.ParseForm(n.Raw)
 	if err != nil {
@@ -140,7 +140,7 @@ func (p place) form(n *jsontree.Node) *input.Form {
 	return form
 }
 
-// note notes what a form found.
+// note notes the faults of a form.
 func (p place) note(n *jsontree.Node, err error) {
 	for _, fault := range formFaults(err) {
 		p.fault(n.Pointer()+fault.Pointer, "%s", fault.Detail)

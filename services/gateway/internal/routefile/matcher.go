@@ -8,13 +8,13 @@ import (
 	"unicode/utf8"
 )
 
-// Matcher returns the function that reports whether an escaped path is one of the operation,
-// and what its parameters are, decoded once. What has no name is numbered from "0" on. It
-// may be called by several goroutines. A path matches nothing if a segment or a
-// parameter is . or ..
+// Matcher returns the function that reports whether an escaped path matches the operation, and
+// returns its parameters, decoded once. Parameters without a name are numbered from "0" on. The
+// function may be called by several goroutines. A path matches nothing if a segment or a parameter
+// is . or ..
 //
-// In the mode open-api a parameter is a part of one segment, at least a character long, and
-// a slash at the end makes no difference; in the mode url-pattern it does.
+// In the mode open-api a parameter is a part of one segment, at least a character long, and a slash
+// at the end makes no difference. In the mode url-pattern, a slash at the end does.
 func (o *Operation) Matcher() (func(path string) (params map[string]string, ok bool), error) {
 	t, err := parseTemplate(o.Mode, o.Path)
 	if err != nil {
@@ -51,7 +51,7 @@ type patternMatcher struct {
 	expression *regexp.Regexp
 	groups     []int
 	names      []string
-	slash      bool // one at the end makes no difference
+	slash      bool // a slash at the end makes no difference
 }
 
 func (m patternMatcher) match(path string) (map[string]string, bool) {
@@ -77,14 +77,14 @@ func (m patternMatcher) match(path string) (map[string]string, bool) {
 	return params, true
 }
 
-// segmentMatcher matches paths whose segments are a literal or a parameter each.
+// segmentMatcher matches paths with segments that are each a literal or a parameter.
 type segmentMatcher struct {
 	literals []string // decoded
 	names    []string // "" for a literal
 	params   int
 }
 
-// segments returns the matcher of a path whose parameters are whole segments.
+// segments returns a matcher for a path with parameters that are whole segments.
 func (t template) segments() (m segmentMatcher, simple bool) {
 	var segment part
 	add := func() {
@@ -148,14 +148,14 @@ func (m segmentMatcher) match(path string) (map[string]string, bool) {
 	return params, true
 }
 
-// decode returns what an escaped segment says; ok is false for one that says nothing that
-// two servers would understand in the same way.
+// decode returns the text of an escaped segment; ok is false for a segment that two servers might
+// understand differently.
 func decode(segment string) (decoded string, ok bool) {
 	decoded, err := url.PathUnescape(segment)
 	return decoded, err == nil && !isDots(decoded) && readable(decoded)
 }
 
-// readable reports whether what was escaped is text.
+// readable reports whether decoded bytes are text.
 func readable(decoded string) bool {
 	return utf8.ValidString(decoded) && strings.IndexByte(decoded, 0) < 0
 }

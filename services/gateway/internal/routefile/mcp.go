@@ -20,7 +20,7 @@ var (
 	variableOfURI = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
 )
 
-// mcp reads the object that says what an operation is to AI clients.
+// mcp reads the object that describes an operation to AI clients.
 func (s *source) mcp(n *jsontree.Node) {
 	form := s.form(n)
 	if form == nil {
@@ -60,7 +60,7 @@ func (s *source) mcp(n *jsontree.Node) {
 	s.note(n, form.Err())
 }
 
-// name checks the name that tools and prompts have, or fall back to.
+// name checks the name of a tool or a prompt, or the text that is used instead.
 func (s *source) name(form *input.Form) {
 	exposed := s.Exposed()
 	if exposed.Type == Resource || ValidName(exposed.Name) || form.Has("name") && s.MCP.Name == "" {
@@ -69,8 +69,8 @@ func (s *source) name(form *input.Form) {
 	form.Fault("must be 1 to 64 of A-Z a-z 0-9 _ . / -", "name")
 }
 
-// derivedName makes a name of an operationId that is none. It is the same wherever the
-// operation stands, and no other operationId's.
+// derivedName makes a name from an operationId that can't be a name. It depends only on the
+// operationId, and differs from every other operationId.
 func derivedName(id string) string {
 	const letters, digits = 64 - 1 - 8, 8
 	slug := strings.Trim(noName.ReplaceAllString(id, "_"), "_")
@@ -82,8 +82,8 @@ func derivedName(id string) string {
 	return slug + "_" + hex.EncodeToString(sum[:])[:digits]
 }
 
-// Derived reports whether clients know the operation under a name that was made of its
-// operationId, which can't be one.
+// Derived reports whether clients know the operation by a derived name, because its operationId
+// can't be a name.
 func (o *Operation) Derived() bool {
 	def := o.Exposed()
 	return def.Type != Resource && def.Name != o.ID && (o.MCP == nil || o.MCP.Name == "")
@@ -123,7 +123,7 @@ func (s *source) resource(form *input.Form) {
 	}
 }
 
-// variables returns the names in a URI template; ok is false when one is none.
+// variables returns the names in a URI template; ok is false when one of them is invalid.
 func variables(uri string) (names []string, ok bool) {
 	rest := uri
 	for {
@@ -139,7 +139,7 @@ func variables(uri string) (names []string, ok bool) {
 	}
 }
 
-// annotations checks those of a tool, or of a resource.
+// annotations checks the annotations of a tool or a resource.
 func (s *source) annotations(kind string, n *jsontree.Node) {
 	form := s.form(n)
 	if form == nil {
@@ -164,8 +164,8 @@ func (s *source) annotations(kind string, n *jsontree.Node) {
 	s.note(n, form.Err())
 }
 
-// Exposed returns what the operation is to AI clients, with every fallback in its place; a
-// tool when the document says nothing. MimeType stays empty: the answer tells it.
+// Exposed returns the operation's description for AI clients, with defaults filled in; it is a tool
+// when the document says nothing. MimeType stays empty: the answer has it.
 func (o *Operation) Exposed() MCPDef {
 	def := MCPDef{Type: Tool, Enabled: true}
 	if o.MCP != nil {

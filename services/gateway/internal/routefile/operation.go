@@ -8,7 +8,7 @@ import (
 	"waybill.dev/services/gateway/internal/jsontree"
 )
 
-// operation reads one that is routed; the others are documentation.
+// operation reads an operation that has a route; the others are documentation.
 func (d *document) operation(s *source, item, n *jsontree.Node) {
 	s.operation = s.Method + " " + s.Path
 	if n.Kind() != '{' {
@@ -80,7 +80,7 @@ func (d *document) body(s *source, n *jsontree.Node) {
 
 // output finds the schemas of the 2xx answers, and their media type.
 func (d *document) output(s *source, responses *jsontree.Node) {
-	silent := false // an answer is documented without a schema, or in something else than JSON
+	silent := false // an answer is documented without a schema, or in another format than JSON
 	media := make(map[string]bool)
 	for status, n := range responses.Members() {
 		if len(status) != 3 || status[0] != '2' {
@@ -116,7 +116,7 @@ func (d *document) output(s *source, responses *jsontree.Node) {
 	}
 }
 
-// media reads the forms that a body may have.
+// media reads the media types that a body may have.
 func (s *source) media(required bool, content *jsontree.Node) {
 	s.BodyRequired = required && content.Len() > 0
 	for text, n := range content.Members() {
@@ -142,7 +142,7 @@ func (s *source) media(required bool, content *jsontree.Node) {
 	}
 }
 
-// schema notes what is wrong with a schema.
+// schema notes the faults of a schema.
 func (d *document) schema(s *source, pointer string) bool {
 	if _, err := d.file.Schemas.Compile(pointer); err != nil {
 		s.refuse(pointer, "%s", err)
@@ -151,8 +151,8 @@ func (d *document) schema(s *source, pointer string) bool {
 	return true
 }
 
-// jsonMedia returns the media type that is JSON: application/json where there is one, otherwise
-// the first that is like it, otherwise one that means any.
+// jsonMedia returns the media type that is JSON: application/json if there is one, otherwise the
+// first JSON type, otherwise a range that includes JSON.
 func jsonMedia(content *jsontree.Node) (name string, media *jsontree.Node) {
 	best := 0
 	for text, n := range content.Members() {
@@ -170,10 +170,10 @@ func jsonMedia(content *jsontree.Node) (name string, media *jsontree.Node) {
 	return name, media
 }
 
-// anyMedia is the rank of a media type that means any.
+// anyMedia is the rank of a range that includes every media type.
 const anyMedia = 1
 
-// rankJSON returns how well a media type stands for JSON; 0: not at all.
+// rankJSON returns how well a media type fits JSON; 0: not at all.
 func rankJSON(kind string) int {
 	switch {
 	case kind == "application/json":

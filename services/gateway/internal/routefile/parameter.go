@@ -21,8 +21,8 @@ const (
 	inCookie = "cookie"
 )
 
-// parameters reads those of the path item and those of the operation, which come in the
-// place of the same of the path item.
+// parameters reads the parameters of the path item and those of the operation, which replace the
+// same ones of the path item.
 func (d *document) parameters(s *source, lists ...*jsontree.Node) {
 	for _, list := range lists {
 		if list != nil && list.Kind() != '[' {
@@ -56,12 +56,12 @@ func (d *document) parameters(s *source, lists ...*jsontree.Node) {
 	}
 }
 
-// same reports whether two parameters are one. Names of headers know no case.
+// same reports whether two parameters are the same. The case of header names does not matter.
 func (p *Parameter) same(other Parameter) bool {
 	return p.In == other.In && (p.Name == other.Name || p.In == inHeader && strings.EqualFold(p.Name, other.Name))
 }
 
-// parameter reads one; ok is false for one that does not count, and for a faulty one.
+// parameter reads a parameter; ok is false for one that does not count, and for a faulty one.
 func (d *document) parameter(s *source, n *jsontree.Node) (p Parameter, ok bool) {
 	target, nowhere := n.Follow(d.root)
 	if target == nil {
@@ -75,7 +75,7 @@ func (d *document) parameter(s *source, n *jsontree.Node) (p Parameter, ok bool)
 		s.refuse(n.Pointer(), "a parameter needs a name")
 		return p, false
 	case p.In == inHeader && ignoredHeader(p.Name):
-		return p, false // OpenAPI says that these describe nothing
+		return p, false // OpenAPI says that these are ignored
 	case p.In == inHeader && !isToken(p.Name):
 		s.refuse(n.Pointer(), "%s is no name of a header", p.Name)
 		return p, false
@@ -104,8 +104,8 @@ func (d *document) parameter(s *source, n *jsontree.Node) (p Parameter, ok bool)
 	return p, ok
 }
 
-// contentStyle returns the style of a parameter that is described by media types, of which there
-// should be one, and the schema.
+// contentStyle returns the style and the schema of a parameter that is described by media types.
+// There should be only one.
 func contentStyle(content *jsontree.Node) (name string, schema *jsontree.Node) {
 	if media, described := jsonMedia(content); described != nil && !strings.Contains(media, "*") {
 		return styleJSON, described.Member("schema")
@@ -136,7 +136,7 @@ func style(in string, n *jsontree.Node) (name string, explode bool) {
 	return name, explode
 }
 
-// describe reads what a parameter's schema says of types and of a default.
+// describe reads the types and the default of a parameter's schema.
 func (d *document) describe(s *source, p *Parameter) bool {
 	if !d.schema(s, p.Pointer) {
 		return false
@@ -160,7 +160,7 @@ func (d *document) describe(s *source, p *Parameter) bool {
 		}
 		found := schema.Validate(context.Background(), p.Default)
 		if text := quote(string(p.Default)); len(found) > 0 && len(schema.Validate(context.Background(), text)) == 0 {
-			p.Default, found = text, nil // a number where a text is meant, as YAML is read
+			p.Default, found = text, nil // a number where the schema asks for text, as YAML parsers make it
 		}
 		for _, violation := range found {
 			s.refuse(p.Pointer+"/default", "the default does not fit its own schema: %s", strings.TrimSpace(violation.Pointer+" "+violation.Detail))

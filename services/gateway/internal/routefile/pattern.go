@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// parsePattern reads a path of mode url-pattern: :name, :name(regular expression),
-// (regular expression) and *. The last two are numbered. A \ before a character takes its
-// meaning away.
+// parsePattern reads a path of mode url-pattern: :name, :name(regular expression), (regular
+// expression) and *. The last two are numbered. A \ before a character makes it literal.
 func parsePattern(path string) (parts []part, err error) {
 	r := patternReader{rest: path}
 	for r.rest != "" && err == nil {
@@ -71,7 +70,7 @@ func (r *patternReader) number() part {
 	return p
 }
 
-// parameter reads the regular expression of a parameter, where there is one.
+// parameter reads the regular expression of a parameter, if it has one.
 func (r *patternReader) parameter(p part) error {
 	if strings.HasPrefix(r.rest, "(") {
 		end := closing(r.rest)
@@ -96,7 +95,8 @@ func (r *patternReader) add(p part) (err error) {
 	return err
 }
 
-// closing returns where the parenthesis ends that text begins with; -1: nowhere.
+// closing returns the position of the parenthesis that closes the one at the beginning of text; -1:
+// there is none.
 func closing(text string) int {
 	depth, class := 0, false
 	for i := 0; i < len(text); i++ {

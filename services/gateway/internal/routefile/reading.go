@@ -11,11 +11,11 @@ import (
 	"waybill.dev/services/gateway/internal/jsontree"
 )
 
-// Pair is one parameter of a query, a form or a header with cookies: its name, decoded, and its
-// value as it stands there.
+// Pair is one parameter of a query, a form or a header with cookies: its decoded name, and its value
+// as written.
 type Pair struct{ Name, Value string }
 
-// Pairs reads a query or a form. An escape that is none is text.
+// Pairs reads a query or a form. Invalid escapes are text.
 func Pairs(text string) []Pair {
 	var pairs []Pair
 	for part := range strings.SplitSeq(text, "&") {
@@ -34,7 +34,7 @@ func unescape(text string) string {
 	return text
 }
 
-// Shape returns what the parameter's schema says of types.
+// Shape returns the types in the parameter's schema.
 func (p *Parameter) Shape(of *File) jsonschema.Shape {
 	if p.Pointer != "" {
 		return of.Schemas.Shape(p.Pointer)
@@ -45,7 +45,7 @@ func (p *Parameter) Shape(of *File) jsonschema.Shape {
 	return jsonschema.Shape{}
 }
 
-// Unread says why values of the parameter can't be read or written; empty: they can.
+// Unread returns the reason why values of the parameter can't be read or written; empty: they can.
 func (p *Parameter) Unread() string {
 	if slices.Contains(styles(p.In), p.Style) {
 		return ""
@@ -56,18 +56,18 @@ func (p *Parameter) Unread() string {
 	return "has the style " + p.Style + ", which is none of a " + p.In + " parameter"
 }
 
-// reader reads the values of a parameter in the types that its schema names. Where a text may be
-// one or something else, it is a text if texts is set.
+// reader reads the values of a parameter in the types that its schema names. With texts, a value
+// that may be a text or something else is read as a text.
 type reader struct {
 	*Parameter
 
 	texts bool
 }
 
-// ReadTexts returns what the values of a path parameter or a header may mean as JSON, the
-// likeliest first. Fault says why they mean nothing.
+// ReadTexts returns the JSON values that a path parameter or a header may stand for, the likeliest
+// first. fault says why there are none.
 func (p *Parameter) ReadTexts(shape jsonschema.Shape, values []string) (readings []jsontext.Value, fault string) {
-	text := strings.Join(values, ",") // as headers have it
+	text := strings.Join(values, ",") // the form of headers
 	separator := ","
 	switch p.Style {
 	case styleJSON:
@@ -86,7 +86,7 @@ func (p *Parameter) ReadTexts(shape jsonschema.Shape, values []string) (readings
 	}
 	readings = p.readings(shape, text, strings.Split(text, separator))
 	if p.Style == styleLabel && !p.Explode && !strings.Contains(text, ",") && strings.Contains(text, ".") {
-		readings = append(readings, p.readings(shape, text, strings.Split(text, "."))...) // as OpenAPI 3.0 has it
+		readings = append(readings, p.readings(shape, text, strings.Split(text, "."))...) // the form of OpenAPI 3.0
 	}
 	return readings, ""
 }
@@ -110,10 +110,9 @@ func (p *Parameter) matrix(shape jsonschema.Shape, text string) ([]jsontext.Valu
 	return p.readings(shape, strings.Join(pieces, ","), pieces), ""
 }
 
-// ReadPairs does for a parameter in a query or in cookies what ReadTexts does for one in a path or a
-// header. The argument others has the names of the other parameters in the same place: pairs with
-// none of these names may be members of an object. If there are no readings, the request does not
-// have the parameter.
+// ReadPairs is like ReadTexts for a parameter in a query or in cookies. The argument others has the
+// names of the other parameters in the same place: pairs with none of these names may be members of
+// an object. If there are no readings, the request does not have the parameter.
 func (p *Parameter) ReadPairs(shape jsonschema.Shape, pairs []Pair, others []string) (readings []jsontext.Value) {
 	var raw []string
 	for _, pair := range pairs {
@@ -147,8 +146,9 @@ func (p *Parameter) ReadPairs(shape jsonschema.Shape, pairs []Pair, others []str
 	return p.arrays(shape, texts)
 }
 
-// delimited reads several values that stand in one text. A separator should not be escaped: an
-// escaped one is part of a value. But many programs escape separators, so both readings are tried.
+// delimited reads several values that are written in one text. A separator should not be escaped: an
+// escaped separator is part of a value. But many programs escape separators, so both readings are
+// tried.
 func (p *Parameter) delimited(shape jsonschema.Shape, raw string) []jsontext.Value {
 	text := unescape(raw)
 	if p.Style != styleForm {
@@ -169,7 +169,7 @@ func (p *Parameter) delimited(shape jsonschema.Shape, raw string) []jsontext.Val
 	return readings
 }
 
-// spread reads an object whose members are parameters themselves.
+// spread reads an object with members that are parameters themselves.
 func (p *Parameter) spread(shape jsonschema.Shape, pairs []Pair, others []string) []jsontext.Value {
 	names, open := shape.Names(), shape.Open()
 	tree := &branch{}
@@ -184,7 +184,7 @@ func (p *Parameter) spread(shape jsonschema.Shape, pairs []Pair, others []string
 	return []jsontext.Value{reader{p, false}.tree(tree, shape), reader{p, true}.tree(tree, shape)}
 }
 
-// readings returns what one text, or the words in it, may mean.
+// readings returns the values that one text, or the words in it, may stand for.
 func (p *Parameter) readings(shape jsonschema.Shape, text string, words []string) []jsontext.Value {
 	var list []jsontext.Value
 	if p.Style == styleText {
@@ -239,7 +239,7 @@ func (r reader) object(words []string, shape jsonschema.Shape) jsontext.Value {
 	return append(text, '}')
 }
 
-// trim takes the blanks away that may stand around the values in a header.
+// trim removes the blanks that may surround the values in a header.
 func (r reader) trim(text string) string {
 	if r.In == inHeader {
 		return strings.Trim(text, " \t")
@@ -251,11 +251,11 @@ func member(text []byte, name string, value jsontext.Value) []byte {
 	if len(text) > 1 {
 		text = append(text, ',')
 	}
-	text, _ = jsontext.AppendQuote(text, name) // what is no UTF-8 becomes U+FFFD
+	text, _ = jsontext.AppendQuote(text, name) // invalid UTF-8 becomes U+FFFD
 	return append(append(text, ':'), value...)
 }
 
-// scalar reads a text as one of the types that the schema names; a text it is when nothing else
+// scalar reads a text as one of the types that the schema names, or as a text when no other type
 // fits.
 func (r reader) scalar(text string, shape jsonschema.Shape) jsontext.Value {
 	text = r.trim(text)
@@ -273,7 +273,7 @@ func (r reader) scalar(text string, shape jsonschema.Shape) jsontext.Value {
 func quote(text string) jsontext.Value {
 	value, err := jsontext.AppendQuote(nil, text)
 	if err != nil {
-		return jsontext.Value("null") // bytes that are no text
+		return jsontext.Value("null") // bytes that are not text
 	}
 	return value
 }

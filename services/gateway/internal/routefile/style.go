@@ -18,14 +18,14 @@ const (
 	styleSpace  = "spaceDelimited"
 	stylePipe   = "pipeDelimited"
 	styleDeep   = "deepObject"
-	// styleJSON is that of a parameter that is described by a media type of JSON, styleText by one
-	// of text, and what begins with styleMedia by another.
+	// styleJSON is the style of a parameter with a JSON media type, styleText of one with a text type. Styles
+	// for other media types begin with styleMedia.
 	styleJSON  = "json"
 	styleText  = "text"
 	styleMedia = "media "
 )
 
-// styles are those that a place may have.
+// styles returns the styles that are allowed in a place.
 func styles(in string) []string {
 	switch in {
 	case inQuery:
@@ -38,7 +38,7 @@ func styles(in string) []string {
 	return []string{styleSimple, styleJSON, styleText}
 }
 
-// separator is what stands between the elements of a value that is one text.
+// separator returns the separator between the elements of a value that is one text.
 func (p *Parameter) separator() string {
 	switch {
 	case p.Style == styleSpace:
@@ -53,8 +53,8 @@ func (p *Parameter) separator() string {
 	return ","
 }
 
-// join writes a value as one text. escape writes the values; what divides values
-// stays as it is, so that a back end can tell both apart.
+// join writes a value as one text. escape escapes the values; separators are not escaped, so that a back end can
+// distinguish them from values.
 func (p *Parameter) join(value jsonscan.Value, escape func(string) string) string {
 	if p.Style == styleJSON {
 		return escape(string(value))
@@ -92,18 +92,18 @@ func (p *Parameter) join(value jsonscan.Value, escape func(string) string) strin
 	}
 	separator := p.separator()
 	if p.In == inQuery && separator != "," {
-		separator = escape(separator) // no URL has them as they are
+		separator = escape(separator) // no URL has these characters unescaped
 	}
 	return before + strings.Join(words, separator)
 }
 
-// word writes a value within another: a text as it is, the others as JSON, but a whole number with digits alone.
-// Some clients write 7.0 or 1e3, which readers of parameters may not take as a number.
+// word writes a value inside another: a text as it is, other values as JSON, but a whole number with digits
+// only. Some clients write 7.0 or 1e3, which readers of parameters may not accept as a number.
 func word(value jsonscan.Value) string {
 	if text, ok := value.Text(); ok {
 		return text
 	}
-	const most = 1 << 53 // beyond it floats leave whole numbers out
+	const most = 1 << 53 // beyond this, floats skip whole numbers
 	if value.Kind() == '0' && strings.ContainsAny(string(value), ".eE") {
 		if number, err := strconv.ParseFloat(string(value), 64); err == nil && number == math.Trunc(number) && math.Abs(number) < most {
 			return strconv.FormatInt(int64(number), 10)
@@ -112,11 +112,11 @@ func word(value jsonscan.Value) string {
 	return string(value)
 }
 
-// plain is the escape of what needs none.
+// plain escapes nothing.
 func plain(text string) string { return text }
 
-// reserved are the characters that stay where a parameter allows them: those that end neither a
-// value nor a query.
+// reserved are the characters that are not escaped if a parameter allows them: those that end neither a value
+// nor a query.
 const reserved = ":/?@!$'()*,;"
 
 func (p *Parameter) escape(text string) string {
@@ -134,14 +134,14 @@ func (p *Parameter) escape(text string) string {
 	return b.String()
 }
 
-// pairs takes names and escaped values until they are too long. A name is written again for each of its values,
-// so they may be much longer than the JSON that they come from.
+// pairs collects names and escaped values until they are too long. A name is repeated for each of its values, so
+// the pairs may be much longer than the JSON that they come from.
 type pairs struct {
-	left int // bytes, before names are escaped; less than 0: there were too many
+	left int // remaining bytes, before names are escaped; below 0: there were too many
 	put  func(name, text string)
 }
 
-// take reports whether there is room for so many bytes more.
+// take takes so many bytes, and reports whether there was room for them.
 func (o *pairs) take(bytes int) bool {
 	if o.left >= 0 {
 		o.left -= bytes
@@ -149,7 +149,7 @@ func (o *pairs) take(bytes int) bool {
 	return o.left >= 0
 }
 
-// add reports whether there was room for the pair.
+// add adds a pair, and reports whether there was room for it.
 func (o *pairs) add(name, text string) bool {
 	if !o.take(len(name) + len(text)) {
 		return false
@@ -189,7 +189,7 @@ func (p *Parameter) write(value jsonscan.Value, to *pairs) {
 	}
 }
 
-// deep writes what a name in brackets stands for each.
+// deep writes a value with a name in brackets for each of its members or elements.
 func (p *Parameter) deep(name string, value jsonscan.Value, to *pairs) {
 	switch value.Kind() {
 	case '{':
@@ -200,7 +200,7 @@ func (p *Parameter) deep(name string, value jsonscan.Value, to *pairs) {
 			p.deep(name+"["+word(member)+"]", of, to)
 		}
 	case '[':
-		// Many readers keep only the last of several values without a place of their own.
+		// Many readers keep only the last of several values with the same name, so each gets an index.
 		i := 0
 		for element := range value.Elements() {
 			if !to.take(len(name)) {

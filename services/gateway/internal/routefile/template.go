@@ -10,7 +10,7 @@ import (
 	"waybill.dev/services/gateway/internal/jsonschema"
 )
 
-// template is a path as a route file has it.
+// template is the path of a route file.
 type template struct {
 	mode  PathMode
 	parts []part
@@ -20,10 +20,10 @@ type template struct {
 type part struct {
 	literal string
 	name    string
-	// pattern is what a parameter's value matches in its canonical form; empty: one or more
-	// characters of one segment.
+	// pattern matches the parameter's value in its canonical form; empty: one or more characters of
+	// one segment.
 	pattern string
-	unnamed bool // name is a number
+	unnamed bool // the name is a number
 }
 
 func parseTemplate(mode PathMode, path string) (template, error) {
@@ -68,7 +68,7 @@ func parseBraces(path string) (parts []part, err error) {
 	return parts, nil
 }
 
-// appendLiteral appends a literal in the one form that it is compared in.
+// appendLiteral appends a literal in the form in which literals are compared.
 func appendLiteral(parts []part, literal string) ([]part, error) {
 	if literal == "" {
 		return parts, nil
@@ -80,8 +80,8 @@ func appendLiteral(parts []part, literal string) ([]part, error) {
 	return append(parts, part{literal: written}), nil
 }
 
-// canonical writes a path so that what is the same is written the same: nothing is escaped
-// but a slash within a segment, and the % that escapes.
+// canonical writes a path in one form, the same for all equal paths: only a slash within a segment,
+// and the % of escapes, are escaped.
 func canonical(path string) (string, bool) {
 	segments := strings.Split(path, "/")
 	for i, segment := range segments {
@@ -94,19 +94,19 @@ func canonical(path string) (string, bool) {
 	return strings.Join(segments, "/"), true
 }
 
-// escape writes a canonical path as URLs have it.
+// escape escapes a canonical path for a URL.
 func escape(path string) string {
 	segments := strings.Split(path, "/")
 	for i, segment := range segments {
 		decoded, err := url.PathUnescape(segment)
-		if err == nil { // canonical has written it
+		if err == nil { // can't fail: canonical has written it
 			segments[i] = url.PathEscape(decoded)
 		}
 	}
 	return strings.Join(segments, "/")
 }
 
-// check notes what holds in both modes.
+// check checks the rules of both modes.
 func (t template) check() error {
 	seen := make(map[string]bool)
 	for _, p := range t.parts {
@@ -128,8 +128,8 @@ func (t template) check() error {
 	return nil
 }
 
-// hasDots reports whether a segment of an escaped path is . or .. : it means another path,
-// and to whom is anybody's guess.
+// hasDots reports whether a segment of an escaped path is . or .. : such a path means another path,
+// and servers disagree about which one.
 func hasDots(path string) bool {
 	for segment := range strings.SplitSeq(path, "/") {
 		if isDots(segment) {
@@ -151,7 +151,7 @@ func (t template) names() (names []string) {
 	return names
 }
 
-// unnamed reports whether a part of the path varies and has no name.
+// unnamed reports whether a variable part of the path has no name.
 func (t template) unnamed() bool {
 	for _, p := range t.parts {
 		if p.unnamed {
@@ -177,7 +177,7 @@ func (t template) key() string {
 	return key
 }
 
-// fill writes the path with values of its parameters, which are escaped.
+// fill writes the path with escaped values of its parameters.
 func (t template) fill(values map[string]string) string {
 	var b strings.Builder
 	for _, p := range t.parts {
@@ -189,7 +189,7 @@ func (t template) fill(values map[string]string) string {
 	return b.String()
 }
 
-// within takes what the regular expressions of a path cost.
+// within takes the cost of a path's regular expressions from a budget.
 func (t template) within(budget *jsonschema.Budget) error {
 	for _, p := range t.parts {
 		if p.pattern == "" {
@@ -202,7 +202,7 @@ func (t template) within(budget *jsonschema.Budget) error {
 	return nil
 }
 
-// expression returns the regular expression of the path, and the groups in it that are
+// expression returns the regular expression of the path, and the numbers of the groups that are
 // parameters.
 func (t template) expression() (*regexp.Regexp, []int, error) {
 	var b strings.Builder

@@ -9,14 +9,14 @@ import (
 	"waybill.dev/services/gateway/internal/jsonschema"
 )
 
-// maxBranches bounds how deep the members of names such as a[b][c] may lie.
+// maxBranches bounds the depth of names such as a[b][c].
 const maxBranches = 10
 
 // branch holds the values below a name in brackets, such as a in a[b].
 type branch struct {
 	texts   []string
-	value   jsontext.Value // instead of texts: it needs no reading
-	names   []string       // of members, in their order
+	value   jsontext.Value // instead of texts: a value that is already JSON
+	names   []string       // names of members, in their order
 	members map[string]*branch
 }
 
@@ -32,7 +32,7 @@ func (b *branch) at(name string) *branch {
 	return b.members[name]
 }
 
-// treeOf gathers the parameters with a name of brackets behind another; nil: there are none.
+// treeOf gathers the parameters with names such as name[b]; nil: there are none.
 func treeOf(name string, pairs []Pair) *branch {
 	tree := &branch{}
 	for _, pair := range pairs {
@@ -74,10 +74,10 @@ func (r reader) tree(b *branch, shape jsonschema.Shape) jsontext.Value {
 	return append(text, '}')
 }
 
-// isWord reports whether what stands in brackets is no place in an array.
+// isWord reports whether a text in brackets is not an index of an array.
 func isWord(text string) bool { return strings.Trim(text, "0123456789") != "" }
 
-// elements reads an array that is written with an empty name, or a number, for each element.
+// elements reads an array that has an empty name, or a number, for each element.
 func (r reader) elements(b *branch, of jsonschema.Shape) jsontext.Value {
 	value := []byte{'['}
 	add := func(element jsontext.Value) {

@@ -15,7 +15,7 @@ import (
 	"waybill.dev/shared/input"
 )
 
-// builder makes a site of a folder's files.
+// builder makes a site from a folder's files.
 type builder struct {
 	limits    Limits
 	reserved  [][]string // the segments of limits.Reserved
@@ -23,17 +23,17 @@ type builder struct {
 	files     fs.FS
 	set       *routefile.Set
 	site      *Site
-	policies  map[string]*policy.Made // by the name of their definition; nil: its faults are told already
+	policies  map[string]*policy.Made // by name of their definition; nil: faulty, and reported already
 	cors      map[string]*cors
 	faults    Faults
-	told      int   // how many of the faults were found when the files were read
-	answers   int64 // the bytes of the answers that routes have ready
+	told      int   // number of faults that were found when the files were read
+	answers   int64 // bytes of fixed answers that routes hold
 }
 
-// Compile makes the site of a folder of route files, or says everything that is wrong with
-// what the files say and with what they want, as far as limits.Schemas goes. It depends on its
-// arguments alone: it asks no environment, no store, no network and no clock, opens nothing, and
-// calls no handler.
+// Compile makes the site of a folder of route files, or returns all faults in the files and in the
+// resources that they ask for, as far as the budget limits.Schemas lasts. The result depends only
+// on the arguments: Compile uses no environment, store, network or clock, opens nothing, and calls
+// no handler.
 func Compile(files fs.FS, variables Variables, limits Limits) (*Site, Faults) {
 	lookup := func(name string) (string, bool) { return limits.variable(variables, name) }
 	set, faults := routefile.Load(limits.Schemas, files, lookup)
@@ -70,12 +70,12 @@ func Compile(files fs.FS, variables Variables, limits Limits) (*Site, Faults) {
 	return b.site, nil
 }
 
-// weight returns how much memory, in bytes, the site takes so far.
+// weight returns how much memory the site takes so far, in bytes.
 func (b *builder) weight() int64 {
 	return b.limits.Weight + b.limits.Schemas.Spent()*jsonschema.BytesOfValue + b.answers
 }
 
-// over reports whether nothing more may be looked at.
+// over reports whether the work must stop.
 func (b *builder) over() bool {
 	return b.limits.Schemas.Err() != nil || b.limits.MaxWeight > 0 && b.weight() > b.limits.MaxWeight
 }
@@ -86,13 +86,12 @@ func (b *builder) fault(op *routefile.Operation, messages ...string) {
 	}
 }
 
-// routeOf returns the JSON pointer to the route of an operation in its file.
+// routeOf returns the JSON pointer to an operation's route in its file.
 func routeOf(op *routefile.Operation) string {
 	return input.Pointer("paths", op.Path, strings.ToLower(op.Method), "x-gateway-route")
 }
 
-// definitions makes every policy, used or not, so that a route that begins to use one finds
-// it in order.
+// definitions makes every policy, used or not, so that faults are found before a route uses it.
 func (b *builder) definitions() {
 	for _, def := range b.set.Policies {
 		if b.unreadPolicy(&def) {
@@ -106,7 +105,7 @@ func (b *builder) definitions() {
 		}
 	}
 	if b.unreadFile(routefile.PolicyFile) {
-		return // what a CORS policy is missing is told already
+		return // the missing parts of a CORS policy have been reported already
 	}
 	for _, def := range b.set.CORS {
 		made, faults := newCORS(def)
@@ -117,7 +116,7 @@ func (b *builder) definitions() {
 	}
 }
 
-// route makes the route of an operation, but for the handler of an MCP server.
+// route makes the route of an operation, except the handler of an MCP server.
 func (b *builder) route(op *routefile.Operation) {
 	rt := &Route{
 		operation: op, place: len(b.site.routes), timeout: op.Timeout,
@@ -140,7 +139,7 @@ func (b *builder) route(op *routefile.Operation) {
 	}
 }
 
-// unread reports whether a member of x-gateway-route has faults that are told already.
+// unread reports whether a member of x-gateway-route has faults that have been reported already.
 func (b *builder) unread(op *routefile.Operation, member string) bool {
 	return slices.ContainsFunc(b.faults[:b.told], func(f routefile.Fault) bool {
 		_, at, found := strings.Cut(f.Pointer, "/x-gateway-route")
@@ -148,13 +147,13 @@ func (b *builder) unread(op *routefile.Operation, member string) bool {
 	})
 }
 
-// faulty reports whether an operation has faults that were found when its file was read.
+// faulty reports whether faults of an operation were found when its file was read.
 func (b *builder) faulty(op *routefile.Operation) bool {
 	return slices.ContainsFunc(b.faults[:b.told], func(f routefile.Fault) bool { return f.File == op.File.Name && f.Operation == op.ID })
 }
 
-// unreadPolicy reports whether the definition of a policy has faults that are told already. That
-// its name is another's, too, says nothing of the rest of it.
+// unreadPolicy reports whether the definition of a policy has faults that have been reported
+// already. A duplicate name does not count: the rest of the definition may be good.
 func (b *builder) unreadPolicy(def *routefile.PolicyDef) bool {
 	return slices.ContainsFunc(b.faults[:b.told], func(f routefile.Fault) bool {
 		rest, found := strings.CutPrefix(f.Pointer, def.Pointer)
@@ -162,7 +161,7 @@ func (b *builder) unreadPolicy(def *routefile.PolicyDef) bool {
 	})
 }
 
-// unreadFile reports whether a file has faults that are told already.
+// unreadFile reports whether a file has faults that have been reported already.
 func (b *builder) unreadFile(name string) bool {
 	return slices.ContainsFunc(b.faults[:b.told], func(f routefile.Fault) bool { return f.File == name })
 }
@@ -170,7 +169,7 @@ func (b *builder) unreadFile(name string) bool {
 // chain gives a route its policies.
 func (b *builder) chain(rt *Route) {
 	for _, name := range rt.operation.Inbound {
-		if made := b.policies[name]; made != nil { // else it is told already
+		if made := b.policies[name]; made != nil { // otherwise its faults have been reported already
 			b.inbound(rt, name, made)
 		}
 	}
@@ -214,14 +213,14 @@ func (b *builder) inbound(rt *Route, name string, made *policy.Made) {
 	}
 }
 
-// guard adds a gate, if it is one.
+// guard adds a part to the gates if it is a gate.
 func (rt *Route) guard(part any) {
 	if gate, ok := part.(route.Gate); ok {
 		rt.gates = append(rt.gates, gate)
 	}
 }
 
-// handler makes what answers the route.
+// handler makes the handler of the route.
 func (b *builder) handler(rt *Route) {
 	def := rt.operation.Handler
 	if def.Module != routefile.Runtime {
@@ -242,7 +241,7 @@ func (b *builder) handler(rt *Route) {
 		return
 	}
 	if rt.isMCP() {
-		return // when all others are there
+		return // made after all others
 	}
 	made, faults := handler.New(rt.operation, handler.Env{
 		Set: b.set, Folder: b.files, Egress: b.limits.Egress, Strict: b.limits.Uploaded, Built: b.limits.Built, Getenv: b.variables, Services: b.limits.Services,
@@ -251,7 +250,7 @@ func (b *builder) handler(rt *Route) {
 	b.use(rt, made)
 }
 
-// use gives the route its handler.
+// use sets the handler of the route.
 func (b *builder) use(rt *Route, made route.Handler) {
 	if made == nil {
 		return

@@ -18,33 +18,32 @@ import (
 	"waybill.dev/shared/problem"
 )
 
-// defaultTimeout is how long a call may take where the route file does not say.
+// defaultTimeout is how long a call may take unless the route file sets a limit.
 const defaultTimeout = 10 * time.Second
 
-// Route is an operation with what answers it. It implements route.Callable.
+// Route is an operation with its handler. It implements route.Callable.
 type Route struct {
 	operation *routefile.Operation
-	// early are the inbound policies that are asked before the body is read; inbound is the
-	// rest.
+	// early are the inbound policies that run before the body is read; inbound are the others.
 	early, inbound []route.Inbound
 	handler        route.Handler
 	outbound       []route.Outbound
-	needsWhole     bool // one of outbound looks at the body of the answer
+	needsWhole     bool // an outbound policy needs the body of the answer
 	passesBody     bool // neither inbound nor the handler needs the whole body of the request
-	instant        bool // there are no policies, and the handler waits for nothing: no deadline
-	uploaded       bool // what reaches beyond the deployment's host is left out of answers
+	instant        bool // there are no policies, and the handler does not wait: no deadline is needed
+	uploaded       bool // headers with an effect beyond the deployment's host are removed from answers
 	gates          []route.Gate
-	takesTokens    []route.TakesTokens // those of an MCP server
+	takesTokens    []route.TakesTokens // policies of an MCP server that accept tokens
 	changesWith    []string            // see route.Changing
 	timeout        time.Duration
-	// maxRequest and maxResponse are in bytes; the second is 0 for what may be longer.
+	// maxRequest and maxResponse are in bytes; maxResponse is 0 if answers may be longer.
 	maxRequest, maxResponse int
 	cors                    *cors    // nil: none
 	notes                   []string // see Info.Notes
-	place                   int      // among the routes of the site
+	place                   int      // index in the routes of the site
 }
 
-// The problems that have nothing to tell but their kind. They are never changed.
+// The problems without details. They are never changed.
 var (
 	errNoMethod   = problem.New(problem.MethodNotAllowed, "This resource does not know the method; see Allow.")
 	errInternal   = problem.New(problem.Internal, "Something went wrong on our side.")
@@ -65,9 +64,9 @@ func (rt *Route) Permits(principal *apikey.Principal) bool {
 	return true
 }
 
-// Call runs the policies and the handler, within the route's deadline, which begins anew
-// when the body has been read. To a body that is passed on the handler holds it, see
-// route.Request. Outbound policies see every answer, but no error: that is told as it stands.
+// Call runs the policies and the handler, within the route's deadline, which is renewed when the
+// body has been read. If the body is passed on, the handler enforces the limit, see route.Request.
+// Outbound policies see every answer, but not errors, which are answered as they are.
 func (rt *Route) Call(ctx context.Context, r *route.Request) *route.Response {
 	started := time.Now()
 	r.Streams = !r.Inside && !rt.needsWhole
@@ -106,7 +105,7 @@ func (rt *Route) Call(ctx context.Context, r *route.Request) *route.Response {
 	return response
 }
 
-// limit gives a call the time of the route, from now on.
+// limit returns a context with the route's time limit, counted from now.
 func (rt *Route) limit(ctx context.Context) (context.Context, context.CancelFunc) {
 	if rt.instant {
 		return ctx, func() {}
@@ -114,7 +113,8 @@ func (rt *Route) limit(ctx context.Context) (context.Context, context.CancelFunc
 	return context.WithTimeout(ctx, rt.timeout)
 }
 
-// The sources of entries in the log of a request. Those of policies are policy and their name.
+// The sources of entries in the log of a request. A policy's source is the word policy and its
+// name.
 const (
 	sourceGateway = "gateway"
 	sourceHandler = "handler"
@@ -122,16 +122,16 @@ const (
 	sourcePolicy  = "policy "
 )
 
-// place is what of a route is asked. Handed: its handler has had the request.
+// place is the part of a route that is running. Handed: the handler has been given the request.
 type place struct {
 	kind, name string
 	handed     bool
 }
 
-// source returns what entries in the log call it.
+// source returns the name of the part in log entries.
 func (p place) source() string { return p.kind + p.name }
 
-// guarded makes an error of a panic.
+// guarded turns a panic into an error.
 func guarded(part func() (*route.Response, error)) (response *route.Response, err error) {
 	defer func() {
 		if value := recover(); value != nil {
@@ -141,8 +141,8 @@ func guarded(part func() (*route.Response, error)) (response *route.Response, er
 	return part()
 }
 
-// ask asks policies, whose names are the first of names, until one of them answers. In at is
-// which one is asked.
+// ask runs policies, which have the first of names, until one of them answers. It notes in at which
+// policy is running.
 func ask(ctx context.Context, policies []route.Inbound, names []string, r *route.Request, at *place) (*route.Response, error) {
 	for i, policy := range policies {
 		*at = place{kind: sourcePolicy, name: names[i]}
@@ -158,8 +158,7 @@ func ask(ctx context.Context, policies []route.Inbound, names []string, r *route
 	return nil, nil
 }
 
-// run does what comes after the reading of the body. A response that is there already is
-// a policy's answer.
+// run does the steps after reading the body. If response is set, it is a policy's answer.
 func (rt *Route) run(ctx context.Context, r *route.Request, response *route.Response, at *place) (_ *route.Response, err error) {
 	if response == nil {
 		if response, err = ask(ctx, rt.inbound, rt.operation.Inbound[len(rt.early):], r, at); err != nil {
@@ -175,8 +174,8 @@ func (rt *Route) run(ctx context.Context, r *route.Request, response *route.Resp
 	return rt.after(ctx, r, response, at)
 }
 
-// after asks the outbound policies, and holds the answer to what may be sent. What was to be
-// passed on is let go of when it is not the answer any more.
+// after runs the outbound policies, and checks whether the answer may be sent. A body that was to
+// be passed on is closed when it is no longer part of the answer.
 func (rt *Route) after(ctx context.Context, r *route.Request, response *route.Response, at *place) (_ *route.Response, err error) {
 	if response != nil && response.Source != nil {
 		source := response.Source
@@ -196,7 +195,7 @@ func (rt *Route) after(ctx context.Context, r *route.Request, response *route.Re
 }
 
 func (rt *Route) out(ctx context.Context, r *route.Request, response *route.Response, at *place) (_ *route.Response, err error) {
-	if response != nil && response.Header == nil { // of a program's handler or policy
+	if response != nil && response.Header == nil { // from a program's handler or policy
 		response.Header = make(http.Header)
 	}
 	for i, policy := range rt.outbound {
@@ -214,7 +213,7 @@ func (rt *Route) out(ctx context.Context, r *route.Request, response *route.Resp
 	return response, rt.check(r, response)
 }
 
-// check holds an answer to what may be sent.
+// check checks whether an answer may be sent.
 func (rt *Route) check(r *route.Request, response *route.Response) error {
 	if response.Header == nil {
 		response.Header = make(http.Header)
@@ -232,8 +231,8 @@ func (rt *Route) check(r *route.Request, response *route.Response) error {
 	return nil
 }
 
-// failed returns the answer that err stands for. What no caller can do anything about is
-// logged. At is what of the route has failed, or has refused the request.
+// failed returns the answer for err. Failures that no caller can fix are logged. at is the part of
+// the route that has failed or has refused the request.
 func (rt *Route) failed(ctx context.Context, r *route.Request, err error, at place) *route.Response {
 	p := toProblem(ctx, err)
 	noteFailure(r.Record, at, p, err)
@@ -244,15 +243,15 @@ func (rt *Route) failed(ctx context.Context, r *route.Request, err error, at pla
 		}
 		level := slog.LevelError
 		if p.Code != problem.Internal {
-			level = slog.LevelWarn // of a back end, most often
+			level = slog.LevelWarn // usually of a back end
 		}
 		r.Runtime.Logger.Log(ctx, level, "gateway route failed", attrs...)
 	}
 	return answerOf(p, r.Path, r.ID)
 }
 
-// noteFailure tells the log of the request why its answer is a problem. The problem's own
-// sentence may have something of the request in it, and is not told.
+// noteFailure writes to the log of the request why its answer is a problem. The problem's detail
+// may contain parts of the request, so it is not written.
 func noteFailure(record *route.Record, at place, p *problem.Problem, err error) {
 	if record == nil {
 		return
@@ -264,7 +263,7 @@ func noteFailure(record *route.Record, at place, p *problem.Problem, err error) 
 	note(record, at.source(), domain.SeverityOfStatus(p.Status()), message+strconv.Itoa(p.Status())+" "+string(p.Code)+".", err, "faults", len(p.Faults))
 }
 
-// note adds an entry for an error: what the error itself says for it, or message.
+// note adds an entry for an error: the error's own entry, or message.
 func note(record *route.Record, source string, severity domain.Severity, message string, err error, attributes ...any) {
 	if told, ok := errors.AsType[route.Told](err); ok {
 		message, attributes = told.Entry()
@@ -295,8 +294,8 @@ func toProblem(ctx context.Context, err error) *problem.Problem {
 	return errInternal
 }
 
-// panicError is what a handler or policy has panicked with. The value is told only when
-// the runtime made it: any other may hold a secret.
+// panicError is a panic of a handler or policy. Only a value of the runtime is shown: any other may
+// hold a secret.
 type panicError struct{ text, stack string }
 
 func (p *panicError) Error() string { return "panic: " + p.text }

@@ -10,7 +10,7 @@ import (
 	"waybill.dev/services/gateway/internal/routefile"
 )
 
-// cors is what pages of other origins may do, ready to be told.
+// cors holds the permissions of pages of other origins, in the form of headers.
 type cors struct {
 	any                      bool // every origin
 	origins                  []string
@@ -27,13 +27,13 @@ type originSuffix struct{ scheme, suffix string }
 // defaultMaxAge is how long browsers may keep the answer to a preflight, in seconds.
 const defaultMaxAge = 600
 
-// anythingGoes lets every page call, without cookies: it never sees what only a browser's
-// user may see.
+// anythingGoes lets every page call, without cookies: pages never see content that is only for the
+// browser's user.
 func anythingGoes() *cors {
 	return &cors{any: true, anyMethod: true, anyHeader: true, expose: "*", maxAge: strconv.Itoa(defaultMaxAge)}
 }
 
-// newCORS reads a policy; faults say what is wrong with it.
+// newCORS reads a policy, and returns its faults.
 func newCORS(def routefile.CORSDef) (*cors, []string) {
 	c := &cors{
 		credentials: def.AllowCredentials, maxAge: strconv.Itoa(def.MaxAge),
@@ -91,8 +91,8 @@ func (c *cors) allows(origin string) bool {
 	})
 }
 
-// mark says in an answer's header whether the page that asked may read it. What a back end
-// has said of that does not count.
+// mark sets the headers that say whether the asking page may read the answer. It replaces those of
+// a back end.
 func (c *cors) mark(header http.Header, origin string) {
 	for _, name := range []string{"Access-Control-Allow-Origin", "Access-Control-Allow-Credentials", "Access-Control-Expose-Headers"} {
 		header.Del(name)
@@ -115,8 +115,8 @@ func (c *cors) mark(header http.Header, origin string) {
 	}
 }
 
-// preflight answers the question whether a page may send a request. What is not allowed is
-// left out: the browser then refuses the page.
+// preflight answers the question whether a page may send a request. Headers for a request that is
+// not allowed are left out: the browser then refuses it.
 func (c *cors) preflight(header http.Header, r *http.Request) {
 	origin := r.Header.Get("Origin")
 	c.mark(header, origin)
@@ -132,7 +132,7 @@ func (c *cors) preflight(header http.Header, r *http.Request) {
 	case c.methods != "":
 		header.Set("Access-Control-Allow-Methods", c.methods)
 	}
-	// The word * would not cover Authorization: what is asked for is told instead.
+	// The wildcard * would not cover Authorization, so the requested names are listed instead.
 	if asked := r.Header.Values("Access-Control-Request-Headers"); c.anyHeader && len(asked) > 0 {
 		header.Set("Access-Control-Allow-Headers", strings.Join(asked, ", "))
 	} else if !c.anyHeader && c.headers != "" {

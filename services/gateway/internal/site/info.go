@@ -1,18 +1,18 @@
 package site
 
-// Info is what a route is, for people.
+// Info describes a route for people.
 type Info struct {
 	File, Operation, Method, Path string
 	Handler                       string // module and export
 	Inbound, Outbound             []string
-	// MCP is what the route is to AI clients of the servers that name it: tool, prompt or
-	// resource; empty: nothing says so.
+	// MCP is the kind of the route for AI clients of the servers that name it: tool, prompt or
+	// resource; empty: not set.
 	MCP string
-	// Notes are what those who deploy the route should know of it, though it is no fault.
+	// Notes are messages for the people who deploy the route that are not faults.
 	Notes []string
 }
 
-// Routes tells what the routes of the site are, in the order in which they are asked.
+// Routes returns the routes of the site, in the order in which they are matched.
 func (s *Site) Routes() []Info {
 	list := make([]Info, len(s.routes))
 	for i, rt := range s.routes {

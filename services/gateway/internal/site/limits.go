@@ -16,44 +16,42 @@ type Variables map[string]string
 // Faults are everything that is wrong with the files of a site.
 type Faults = routefile.Faults
 
-// Limits are what the files of a site may ask for, where it is to be served.
+// Limits are the limits on a site's files at the place where the site is served.
 type Limits struct {
-	// Account is the one that the routes belong to, whose keys open them; empty:
-	// domain.DefaultAccount.
+	// Account is the account that the routes belong to, with the keys that they accept; empty: domain.DefaultAccount.
 	Account string
-	// Egress says where back ends may redirect to, and which addresses they may have besides
-	// private ones; nil: public ones by HTTPS.
+	// Egress says where redirects may lead, and which addresses back ends may have in addition to private ones; nil:
+	// public ones by HTTPS.
 	Egress *egress.Policy
-	// Reserved are the templates of the paths that are served before any route is asked.
+	// Reserved are the templates of the paths that Waybill itself serves before routes are matched.
 	Reserved []string
-	// Modules are the handlers that files may name besides the gateway's own: by NAME of
+	// Modules are the handlers that files may name in addition to the gateway's own: by NAME of
 	// $import(./modules/NAME), then by export.
 	Modules map[string]map[string]route.Handler
-	// Uploaded holds the files to what a tenant may ask for: no modules, back ends by the rules
-	// of Egress alone, and keys of Account alone.
+	// Uploaded applies the rules for tenants to the files: no modules, back ends by the rules of Egress only, and keys
+	// of Account only.
 	Uploaded bool
-	// Built tells that the files have passed a build already, of an earlier version perhaps: what is left out of
-	// answers in any case is no fault of theirs, nor is a back end that is not allowed any more: it is refused at each
-	// request.
+	// Built says that the files have passed a build already, perhaps by an earlier version. Then headers that are
+	// removed from answers anyway are no fault, and neither is a back end that is no longer allowed: each request to
+	// it is refused.
 	Built bool
-	// Bucket is the key bucket whose keys open routes that name no bucket. When empty, keys of any bucket of the
-	// account do.
+	// Bucket is the key bucket for routes that name no bucket. When empty, these routes accept keys of any bucket of
+	// the account.
 	Bucket string
-	// Services checks back ends that are behind tunnels. If it is nil, none may be.
+	// Services checks back ends that are behind tunnels. If it is nil, there may be none.
 	Services *upstream.Access
-	// Own are the variables beginning with WAYBILL_ that $env(NAME) may name. Variables never
-	// has such ones.
+	// Own are the variables beginning with WAYBILL_ that $env(NAME) may name. Variables never contains such names.
 	Own Variables
-	// Schemas bounds what the schemas of the files take; nil: nothing does.
+	// Schemas is the budget for the schemas of the files; nil: unlimited.
 	Schemas *jsonschema.Budget
-	// Weight is what the route files take in memory as they are, and MaxWeight what the site may take
-	// with them, in bytes; 0: there is no bound.
+	// Weight is how much memory the route files take, and MaxWeight how much the site may take including them, in
+	// bytes; 0: there is no bound.
 	Weight, MaxWeight int64
-	// Policies are those that files may define; nil: the gateway's own.
+	// Policies are the policies that files may define; nil: the gateway's own.
 	Policies *policy.Registry
 }
 
-// variable returns what a name stands for.
+// variable returns the value of a name.
 func (l Limits) variable(variables Variables, name string) (value string, ok bool) {
 	if routefile.IsOwn(name) {
 		variables = l.Own
@@ -70,7 +68,7 @@ func (l Limits) complete() Limits {
 		l.Egress = &egress.Policy{}
 	}
 	if l.Policies == nil {
-		l.Policies, _ = policy.NewRegistry() // which fails of added ones alone
+		l.Policies, _ = policy.NewRegistry() // only added policies can make it fail
 	}
 	return l
 }

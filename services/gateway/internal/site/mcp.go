@@ -10,7 +10,7 @@ import (
 	"waybill.dev/services/gateway/internal/routefile"
 )
 
-// mcpHandler is the export whose handler calls other routes of the site.
+// mcpHandler is the export of the handler that calls other routes of the site.
 const mcpHandler = "mcpServerHandler"
 
 // isMCP reports whether the route is an MCP server.
@@ -18,7 +18,7 @@ func (rt *Route) isMCP() bool {
 	return rt.operation.Handler.Module == routefile.Runtime && rt.operation.Handler.Export == mcpHandler
 }
 
-// mcp makes the handlers of the MCP servers, when all other routes are there.
+// mcp makes the handlers of the MCP servers, after all other routes.
 func (b *builder) mcp() {
 	for _, rt := range b.site.routes {
 		if b.over() || !rt.isMCP() || b.unread(rt.operation, "handler") {
@@ -39,8 +39,8 @@ func (b *builder) mcp() {
 	}
 }
 
-// targets returns the operations that an MCP server names. It leaves out operations with faults: the
-// list of faults has them already. False: the options of the server can't be read.
+// targets returns the operations that an MCP server names. It leaves out operations with faults: the list of
+// faults has them already. It returns false if the options of the server can't be read.
 func (b *builder) targets(rt *Route) ([]mcpserver.Target, bool) {
 	references, faults := mcpserver.References(rt.operation.Handler.Options)
 	b.fault(rt.operation, faults...)
@@ -63,14 +63,15 @@ func (b *builder) targets(rt *Route) ([]mcpserver.Target, bool) {
 		target.noteTool()
 		targets = append(targets, mcpserver.Target{Definition: target.operation, Route: target, MediaType: target.mediaType(), ChangesWith: target.changesWith})
 		if rt.operation.Timeout == 0 {
-			// A tool that may take its time must not be cut off by the route to it.
+			// The route of the server must not cut off a tool with a longer time limit.
 			rt.timeout = max(rt.timeout, target.timeout+slack)
 		}
 	}
 	return targets, true
 }
 
-// mediaType returns the Content-Type of the answers when the handler has them ready; empty: it has not.
+// mediaType returns the Content-Type of the handler's answers, if the handler knows it in advance; otherwise it
+// is empty.
 func (rt *Route) mediaType() string {
 	if ready, ok := rt.handler.(interface{ MediaType() string }); ok && len(rt.outbound) == 0 {
 		return ready.MediaType()
@@ -78,8 +79,8 @@ func (rt *Route) mediaType() string {
 	return ""
 }
 
-// noteTool says what of an operation clients may not expect: a name that was made because they can't
-// take its operationId, and a body that arguments can't be.
+// noteTool adds notes about the differences for clients: a derived name, because clients can't accept the
+// operationId, and a body that can't be made from arguments.
 func (rt *Route) noteTool() {
 	op := rt.operation
 	note := func(text string) {
@@ -95,7 +96,7 @@ func (rt *Route) noteTool() {
 	}
 }
 
-// noTarget notes that an operation is not there, unless a fault that is told already may be why.
+// noTarget notes that an operation does not exist, unless a reported fault may be the reason.
 func (b *builder) noTarget(rt *Route, reference mcpserver.Reference) {
 	there := slices.ContainsFunc(b.set.Files, func(f *routefile.File) bool { return f.Name == reference.File })
 	switch {
@@ -107,8 +108,8 @@ func (b *builder) noTarget(rt *Route, reference mcpserver.Reference) {
 	}
 }
 
-// unreadOperation reports whether faults that are told already may be why an operation is not there: its own, and
-// those of its path or of the whole file.
+// unreadOperation reports whether reported faults may be the reason why an operation does not exist: faults of
+// the operation, its path or the whole file.
 func (b *builder) unreadOperation(reference mcpserver.Reference) bool {
 	return slices.ContainsFunc(b.faults[:b.told], func(f routefile.Fault) bool {
 		above := f.Operation == "" && (f.Pointer == "" || f.Pointer == "/paths" || strings.HasPrefix(f.Pointer, "/paths/"))
@@ -116,8 +117,7 @@ func (b *builder) unreadOperation(reference mcpserver.Reference) bool {
 	})
 }
 
-// written returns a name, if it stands in the route file itself: what a variable says is never
-// told.
+// written returns a name if it is written in the route file itself: values of variables are never shown.
 func written(rt *Route, name string) string {
 	if bytes.Contains(rt.operation.File.Raw, []byte(name)) {
 		return name

@@ -10,8 +10,8 @@ import (
 	"waybill.dev/services/gateway/internal/route"
 )
 
-// Function is a handler that a program registers: it returns a *route.Response, or a value.
-// A text is answered as text, any other value as JSON.
+// Function is a handler that a program registers. It returns a *route.Response or another value. A
+// string is answered as text, any other value as JSON.
 type Function func(ctx context.Context, r *route.Request) (any, error)
 
 // Handle implements route.Handler.
@@ -33,8 +33,8 @@ func (f Function) Handle(ctx context.Context, r *route.Request) (*route.Response
 	return &route.Response{Status: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: body}, nil
 }
 
-// prompt answers at the deadline even when the handler does not look at its context. The
-// handler then goes on with a request of its own, unheard.
+// prompt answers at the deadline even when the handler ignores its context. The handler then goes
+// on with its own copy of the request, and its result is dropped.
 type prompt struct{ route.Handler }
 
 type outcome struct {

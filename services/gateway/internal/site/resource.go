@@ -10,11 +10,11 @@ import (
 	"waybill.dev/shared/edge"
 )
 
-// metadataPath is what the paths begin with at which MCP servers say who issues the access tokens that they take
-// (RFC 9728). The path of the server follows.
+// metadataPath is the beginning of the paths at which MCP servers name the issuer of the access tokens that they
+// accept (RFC 9728). The path of the server follows.
 const metadataPath = "/.well-known/oauth-protected-resource"
 
-// metadata is what an MCP server says there.
+// metadata is the document at that path.
 type metadata struct {
 	Resource string   `json:"resource"`
 	Issuers  []string `json:"authorization_servers,omitempty"`
@@ -22,8 +22,8 @@ type metadata struct {
 	Methods  []string `json:"bearer_methods_supported,omitempty"`
 }
 
-// issuer returns who issues the access tokens that the route takes, and the scopes that clients may ask for; empty:
-// it takes none.
+// issuer returns the issuer of the access tokens that the route accepts, and the scopes that clients may ask for;
+// empty: the route accepts none.
 func (rt *Route) issuer(runtime *route.Runtime) (issuer string, scopes []string) {
 	for _, policy := range rt.takesTokens {
 		if issuer, scopes = policy.Issues(runtime); issuer != "" {
@@ -33,7 +33,7 @@ func (rt *Route) issuer(runtime *route.Runtime) (issuer string, scopes []string)
 	return issuer, scopes
 }
 
-// origin returns what the URLs of a site begin with for a client.
+// origin returns the beginning of a site's URLs as the client sees them.
 func origin(base, scheme, host string) string {
 	if base != "" {
 		return base
@@ -41,7 +41,7 @@ func origin(base, scheme, host string) string {
 	return scheme + "://" + host
 }
 
-// challenge says, to a client who has no good token, where it reads who issues them.
+// challenge tells a client without a valid token where the metadata is.
 func (rt *Route) challenge(r *route.Request, response *route.Response) {
 	challenge, ok := strings.CutPrefix(response.Header.Get("WWW-Authenticate"), "Bearer")
 	if issuer, _ := rt.issuer(r.Runtime); !ok || issuer == "" || r.Inside {
@@ -54,7 +54,8 @@ func (rt *Route) challenge(r *route.Request, response *route.Response) {
 	response.Header.Set("WWW-Authenticate", text)
 }
 
-// resource finds the MCP server that a path is about; nil: it is about none. A route of the site comes before.
+// resource finds the MCP server that a metadata path is about; nil: none. A route of the site with that path takes
+// precedence.
 func (s *Site) resource(runtime *route.Runtime, escaped string) (of *Route, path string) {
 	path, ok := strings.CutPrefix(escaped, metadataPath)
 	if !ok {
@@ -73,7 +74,7 @@ func (s *Site) resource(runtime *route.Runtime, escaped string) (of *Route, path
 	return of, path
 }
 
-// describe answers what an MCP server says of itself. Pages of all origins may read it: it is for everybody.
+// describe answers with the metadata of an MCP server. Pages of all origins may read it: it is public.
 func (rt *Route) describe(runtime *route.Runtime, path string, w http.ResponseWriter, r *http.Request, requestID string) {
 	seen := edge.Of(r)
 	record := runtime.Begin(r, seen, requestID, metadataPath)

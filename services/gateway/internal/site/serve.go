@@ -14,10 +14,11 @@ import (
 	"waybill.dev/shared/requestid"
 )
 
-// slack is what a connection may take beside the call itself: to send the answer, say.
+// slack is the time that a connection may take in addition to the call itself, for example to send the
+// answer.
 const slack = 5 * time.Second
 
-// Serve answers a request with the site, and with nothing besides it.
+// Serve answers a request with the site alone.
 func (s *Site) Serve(runtime *route.Runtime, w http.ResponseWriter, r *http.Request) {
 	id := requestid.Of(r.Header)
 	header := w.Header()
@@ -28,12 +29,12 @@ func (s *Site) Serve(runtime *route.Runtime, w http.ResponseWriter, r *http.Requ
 	answer(w, r, id)
 }
 
-// errNoPath is the answer where no route is.
+// errNoPath is the answer when no route has the path.
 var errNoPath = problem.New(problem.NotFound, "There is nothing at this path.")
 
-// Match returns what answers the request, and the template by which logs and metrics may
-// name it; empty: no route has the path, and the answer says so. requestID is told with the
-// answer, in whose header it is already.
+// Match returns the function that answers the request, and the template that logs and metrics may use
+// for its path; empty: no route has the path, and the answer says so. requestID is reported with the
+// answer, whose header already has it.
 func (s *Site) Match(runtime *route.Runtime, r *http.Request) (answer func(w http.ResponseWriter, r *http.Request, requestID string), template string) {
 	f := s.find(r.Method, route.PathOf(r.URL))
 	if f.template == "" {
@@ -46,7 +47,7 @@ func (s *Site) Match(runtime *route.Runtime, r *http.Request) (answer func(w htt
 	return func(w http.ResponseWriter, r *http.Request, requestID string) { f.serve(runtime, w, r, requestID) }, f.template
 }
 
-// serve answers the request to which f was found.
+// serve answers the request for which f was found.
 func (f *found) serve(runtime *route.Runtime, w http.ResponseWriter, r *http.Request, requestID string) {
 	seen := edge.Of(r)
 	record := runtime.Begin(r, seen, requestID, f.template)
@@ -63,8 +64,8 @@ func (f *found) serve(runtime *route.Runtime, w http.ResponseWriter, r *http.Req
 	f.route.serve(w, r, request)
 }
 
-// refuse answers a path that no route has, and a method that the path does not have, be it the
-// question of a browser whether a page may send another one.
+// refuse answers when no route has the path, or the path does not have the method. It also answers a
+// browser's preflight.
 func (f *found) refuse(w http.ResponseWriter, r *http.Request, requestID string, record *route.Record) {
 	if wanted := r.Header.Get("Access-Control-Request-Method"); r.Method == http.MethodOptions && wanted != "" && r.Header.Get("Origin") != "" {
 		if rt := f.byMethod(wanted); rt != nil && rt.cors != nil {
@@ -84,8 +85,8 @@ func (f *found) refuse(w http.ResponseWriter, r *http.Request, requestID string,
 	write(w, r.Method, response, record)
 }
 
-// Refuse answers with a problem where there is no site to answer. Of the runtime, Ended is used: a
-// request that no site has seen counts, too.
+// Refuse answers with a problem when there is no site. Of the runtime, only Ended is used: a request
+// that no site has seen counts, too.
 func Refuse(runtime *route.Runtime, w http.ResponseWriter, r *http.Request, requestID string, told *problem.Problem) {
 	record := runtime.Begin(r, edge.Of(r), requestID, "")
 	defer runtime.End(record)
@@ -136,11 +137,11 @@ func (rt *Route) serve(w http.ResponseWriter, r *http.Request, request *route.Re
 	write(w, r.Method, response, request.Record)
 }
 
-// wholeBody is up to which length a body is read before the handler is asked, in bytes. A
-// back end then never waits for the client.
+// wholeBody is the length in bytes up to which a body is read before the handler runs, so that a back
+// end does not wait for the client.
 const wholeBody = 64 << 10
 
-// read reads the body of a request, or makes it one that is passed on.
+// read reads the body of a request, or prepares it to be passed on.
 func (rt *Route) read(w http.ResponseWriter, r *http.Request, request *route.Request) (err error) {
 	if rt.passesBody && (r.ContentLength < 0 || r.ContentLength > wholeBody) {
 		request.Source, err = request.Lease.Stream(w, r, int64(rt.maxRequest), rt.timeout+slack)
@@ -151,25 +152,25 @@ func (rt *Route) read(w http.ResponseWriter, r *http.Request, request *route.Req
 	return err
 }
 
-// endBody prepares the connection for an answer that begins before the request's body has
-// come whole. The rest of the body may go on to the back end for as long as the answer is
-// passed on, and is refused after that.
+// endBody prepares the connection for an answer that begins before the request's body has arrived
+// completely. The rest of the body may go to the back end as long as the answer is passed on, and is
+// refused after that.
 func endBody(w http.ResponseWriter, request *route.Request, response *route.Response) {
 	if request.Source == nil || request.Source.Whole() {
 		return
 	}
-	// Without that, the server would read the rest of the body itself.
+	// Otherwise the server would read the rest of the body itself.
 	if response.Source == nil || http.NewResponseController(w).EnableFullDuplex() != nil {
 		_ = request.Source.Stop()
 	}
 	w.Header().Set("Connection", "close")
 }
 
-// passBytes is how much of an answer that is passed on is in memory.
+// passBytes is the size of the buffer for an answer that is passed on.
 const passBytes = 32 << 10
 
-// buffer takes the memory to pass an answer on. Without that memory, and where the status has no body,
-// nothing is passed on.
+// buffer takes the memory to pass an answer on. Nothing is passed on if there is no memory, or if the
+// status allows no body.
 func (rt *Route) buffer(ctx context.Context, request *route.Request, response *route.Response) ([]byte, *route.Response) {
 	if response.Source == nil {
 		return nil, response
@@ -191,8 +192,8 @@ func bodiless(status int) bool {
 	return status == http.StatusNoContent || status == http.StatusNotModified
 }
 
-// pass passes an answer on as it comes. One that breaks off ends the connection, so that
-// nobody takes it for whole.
+// pass passes an answer on as it arrives. If the answer breaks off, pass ends the connection, so that
+// the client does not take the answer for complete.
 func (rt *Route) pass(w http.ResponseWriter, r *http.Request, request *route.Request, response *route.Response, buffer []byte) {
 	defer response.Source.Close()
 	stop := context.AfterFunc(r.Context(), func() { _ = response.Source.Close() })
@@ -204,7 +205,7 @@ func (rt *Route) pass(w http.ResponseWriter, r *http.Request, request *route.Req
 	begin(w, response)
 	request.Record.Answered(response.Status, 0)
 	if response.Size < 0 {
-		stream.Flush() // the first part may be long in coming
+		stream.Flush() // the first part may take long to arrive
 	}
 	for {
 		n, err := response.Source.Read(buffer)
@@ -212,13 +213,13 @@ func (rt *Route) pass(w http.ResponseWriter, r *http.Request, request *route.Req
 			if _, err := stream.Write(buffer[:n]); err != nil {
 				return // the client is gone
 			}
-			stream.Flush() // goes wrong with the next part, too
+			stream.Flush() // an error will come with the next part, too
 		}
 		switch {
 		case err == io.EOF:
 			return
 		case err != nil && r.Context().Err() != nil:
-			// The client is gone, or did not send its body to the end.
+			// The client is gone, or did not send its body completely.
 			panic(http.ErrAbortHandler)
 		case err != nil:
 			note(request.Record, sourceHandler, domain.SeverityError, "The answer broke off.", err)
@@ -235,13 +236,13 @@ func begin(w http.ResponseWriter, response *route.Response) {
 		header.Set("Content-Length", strconv.FormatInt(response.Size, 10))
 	}
 	if header["Content-Type"] == nil {
-		header.Set("Content-Type", "application/octet-stream") // nobody is to guess
+		header.Set("Content-Type", "application/octet-stream") // clients must not guess the type
 	}
 	w.WriteHeader(response.Status)
 }
 
-// allowTime gives the connection of a route that takes long the time for it. What goes
-// wrong with this goes wrong with the answer, too.
+// allowTime extends the time limit of the connection for a slow route. An error here comes back when
+// the answer is written.
 func (rt *Route) allowTime(w http.ResponseWriter) {
 	if rt.timeout > defaultTimeout {
 		control := http.NewResponseController(w)
@@ -269,8 +270,8 @@ func newRequest(r *http.Request, seen edge.View, params map[string]string, reque
 	}
 }
 
-// copyHeader takes over what an answer says, but for what is the connection's, and for the
-// request's id, which is ours to tell.
+// copyHeader copies the header of an answer, without the headers of the connection and without the
+// request's id, which the gateway sets.
 func copyHeader(to, from http.Header) {
 	for name, values := range from {
 		switch {
@@ -291,11 +292,11 @@ func write(w http.ResponseWriter, method string, response *route.Response, recor
 	}
 	if told := response.Header["Content-Length"]; len(response.Body) == 0 && method == http.MethodHead && told != nil {
 		header["Content-Length"] = told
-	} else if len(response.Body) > 0 || method != http.MethodHead { // nobody has counted what GET would get
+	} else if len(response.Body) > 0 || method != http.MethodHead { // the length of the answer to GET is not known
 		header.Set("Content-Length", strconv.Itoa(len(response.Body)))
 	}
 	if len(response.Body) > 0 && header["Content-Type"] == nil {
-		header.Set("Content-Type", "application/octet-stream") // nobody is to guess
+		header.Set("Content-Type", "application/octet-stream") // clients must not guess the type
 	}
 	w.WriteHeader(response.Status)
 	if method != http.MethodHead {

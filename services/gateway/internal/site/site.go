@@ -10,26 +10,26 @@ import (
 	"waybill.dev/services/gateway/internal/upstream"
 )
 
-// Site is all routes of one folder. It never changes: what a request began with, it goes
-// on with. It holds nothing that is open, so nothing has to be closed when it is done with.
+// Site is all routes of one folder. It never changes: a request finishes with the site that it
+// began with. A site holds no open resources, so it needs no closing.
 type Site struct {
-	paths []*pathItem // in the order in which they are asked
+	paths []*pathItem // in the order in which they are matched
 	// exact has the routes whose path is plain text, by that path, as indexes into paths.
 	exact map[string][]int
-	// patterns are the places of all others.
+	// patterns are the indexes of all other paths.
 	patterns []int
 	routes   []*Route
-	files    int // of how many files it was made
+	files    int // number of files
 	weight   int64
 
 	upstreams []upstream.BackEnd
 }
 
-// Files returns of how many route files the site was made.
+// Files returns the number of the site's route files.
 func (s *Site) Files() int { return s.files }
 
 // Weight returns about how many bytes the site takes in memory: Limits.Weight, its schemas, and the
-// answers that routes have ready.
+// fixed answers of its routes.
 func (s *Site) Weight() int64 { return s.weight }
 
 // Upstreams returns the back ends that routes of the site forward to.
@@ -38,21 +38,21 @@ func (s *Site) Upstreams() []upstream.BackEnd { return s.upstreams }
 // pathItem is one path item of a file, with the routes of its methods.
 type pathItem struct {
 	match  func(escaped string) (params map[string]string, ok bool)
-	prefix string // what each path that matches begins with, if it is written without escapes
+	prefix string // beginning of every unescaped path that matches
 	routes []*Route
 }
 
-// found is what a path and a method have led to.
+// found is the result of looking up a path and a method.
 type found struct {
 	route  *Route // nil: no route has the path, or none of the path has the method
 	params map[string]string
 	// others are the routes of the path, when none of them has the method.
 	others []*Route
-	// template is how the route file writes the path; empty: no route has it.
+	// template is the path as the route file writes it; empty: no route has the path.
 	template string
 }
 
-// add takes a route; its path's matcher is used for all routes of that path item.
+// add adds a route. The matcher of its path is used for all routes of the same path item.
 func (s *Site) add(r *Route) error {
 	s.routes = append(s.routes, r)
 	op := r.operation
@@ -79,8 +79,8 @@ func (s *Site) add(r *Route) error {
 	return nil
 }
 
-// find returns the first route that has path and method. A HEAD is answered as GET where
-// no route is for HEAD.
+// find returns the first route with the path and method. A HEAD is answered as GET if no route is
+// for HEAD.
 func (s *Site) find(method, escaped string) found {
 	if f, ok := s.findMethod(method, escaped); ok {
 		return f
@@ -123,7 +123,7 @@ func (s *Site) matching(escaped string) cursor {
 type cursor struct {
 	site            *Site
 	escaped         string
-	exact, patterns []int // places that are still to be looked at
+	exact, patterns []int // indexes that have not been tried yet
 
 	item   *pathItem
 	params map[string]string
@@ -147,7 +147,7 @@ func (c *cursor) next() bool {
 	return false
 }
 
-// all returns the places of all paths: an escaped path may mean a plain one, too.
+// all returns the indexes of all paths: an escaped path may equal a plain one, too.
 func (s *Site) all() []int {
 	places := make([]int, len(s.paths))
 	for i := range places {
@@ -156,7 +156,7 @@ func (s *Site) all() []int {
 	return places
 }
 
-// allow returns the methods that the path has.
+// allow returns the methods of the path.
 func (f *found) allow() string {
 	var methods []string
 	for _, r := range f.others {
@@ -179,9 +179,8 @@ func (f *found) byMethod(method string) *Route {
 	return nil
 }
 
-// matches asks the matcher, unless the prefix tells already that it is in vain. No value of
-// a parameter is . or .., in any spelling: nobody could say which path of a back end is
-// meant.
+// matches calls the matcher, unless the prefix already rules the path out. No value of a parameter
+// is . or .., in any spelling: it would be unclear which path of a back end is meant.
 func (p *pathItem) matches(escaped string) (map[string]string, bool) {
 	if !strings.HasPrefix(escaped, p.prefix) && strings.IndexByte(escaped, '%') < 0 {
 		return nil, false
@@ -198,8 +197,8 @@ func (p *pathItem) matches(escaped string) (map[string]string, bool) {
 	return params, true
 }
 
-// special are the characters with which something begins, in a path, that is no text. A
-// path with an escape or a character that must be escaped is no plain one either.
+// special returns the characters that begin a part of a path that is not plain text. A path with an
+// escape or a character that must be escaped is not plain either.
 func special(mode routefile.PathMode) string {
 	if mode == routefile.URLPattern {
 		return `:(*{\?+%`
@@ -207,8 +206,7 @@ func special(mode routefile.PathMode) string {
 	return "{%"
 }
 
-// plainPath returns the paths that an operation without parameters has; false: it is no
-// plain path.
+// plainPath returns the paths of an operation without parameters; false: the path is not plain.
 func plainPath(op *routefile.Operation) ([]string, bool) {
 	if strings.ContainsAny(op.Path, special(op.Mode)) || strings.ContainsFunc(op.Path, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return nil, false
@@ -220,8 +218,8 @@ func plainPath(op *routefile.Operation) ([]string, bool) {
 	return []string{plain, plain + "/"}, true
 }
 
-// literalPrefix returns the plain text that all paths of an operation begin with, up to the
-// last slash before what is special.
+// literalPrefix returns the plain text at the beginning of all paths of an operation, up to the
+// last slash before the first special character.
 func literalPrefix(op *routefile.Operation) string {
 	text := op.Path
 	if at := strings.IndexAny(text, special(op.Mode)); at >= 0 {

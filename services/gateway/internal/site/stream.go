@@ -7,11 +7,11 @@ import (
 	"waybill.dev/services/gateway/internal/route"
 )
 
-// stalled is how long a client may leave a part of a stream unread.
+// stalled is how long a client may take to read a part of a stream.
 const stalled = 30 * time.Second
 
-// streamWriter writes an answer that may last as long as its client listens: the server's
-// limits do not hold for the whole, but each part must be taken in time.
+// streamWriter writes an answer that may last as long as its client listens: the server's time
+// limit does not apply to the whole, but each part must be read in time.
 type streamWriter struct {
 	http.ResponseWriter
 
@@ -23,9 +23,9 @@ func newStreamWriter(w http.ResponseWriter, record *route.Record) *streamWriter 
 	return &streamWriter{w, http.NewResponseController(w), record}
 }
 
-// unread ends the server's limit for reading, when nothing more of the request is to come. The
-// end of the connection is noticed without. What goes wrong with limits goes wrong with
-// writing, too.
+// unread ends the server's time limit for reading, when nothing more of the request will arrive.
+// The end of the connection is noticed without it. An error here comes back when the answer is
+// written.
 func (s *streamWriter) unread() { _ = s.control.SetReadDeadline(time.Time{}) }
 
 // WriteHeader implements http.ResponseWriter.
