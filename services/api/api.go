@@ -1,5 +1,5 @@
-// Package api is Waybill's HTTP service: webhooks, events and deliveries over REST, the
-// acceptance of events into the database, and the relay from there to the bus.
+// Package api is Waybill's HTTP service: the REST API for webhooks, events and deliveries, the acceptance of
+// events into the database, and the relay from the database to the bus.
 package api
 
 import (
@@ -38,72 +38,71 @@ import (
 // DefaultRetention is how long events and the delivery log are kept.
 const DefaultRetention = 168 * time.Hour
 
-// uploadPurpose is what the keys are derived for that sign the URLs of uploads.
+// uploadPurpose is the purpose of the keys that sign the URLs of uploads.
 const uploadPurpose = "uploads of deployments"
 
-// committers is how many commits of events run at a time on a database that takes
-// several writers.
+// committers is how many commits of events run at a time on a database that allows several writers.
 const committers = 2
 
-// Options tell what the service works with. Handles stay the caller's own to close.
+// Options of the service. The caller closes the handles in them.
 type Options struct {
 	Store  *store.Store
 	Bus    *bus.Bus
 	Egress *egress.Policy
 	Logger *slog.Logger
-	// AdminKey is the bootstrap key: 32 to 256 visible ASCII characters. It may be left out
-	// once there are other keys, see HasKeys.
+	// AdminKey is the bootstrap key: 32 to 256 visible ASCII characters. It may be empty once there are other
+	// keys, see HasKeys.
 	AdminKey domain.Secret
-	// Keyring is the one that the store seals with; what API keys are hashed with is derived
-	// from it.
+	// Keyring is the keyring that the store seals with. The key for the hashes of API keys is derived from it.
 	Keyring *seal.Keyring
 
-	RetrySchedule []time.Duration // of the installation; nil: domain.DefaultRetrySchedule
+	RetrySchedule []time.Duration // default of the installation; nil: domain.DefaultRetrySchedule
 	Retention     time.Duration   // of events and delivery log; 0: DefaultRetention
 	DisableAfter  time.Duration   // how long a webhook may only fail before dispatchers make it inactive; 0: 120 h
 	RateLimit     float64         // requests a second of one account; 0: no limit
-	SourceBytes   int64           // of route archives that an account may keep; 0: 1 GiB
-	Limits        domain.Limits   // how many an account may have; all 0: domain.DefaultLimits
+	SourceBytes   int64           // bytes of route archives that an account may keep; 0: 1 GiB
+	Limits        domain.Limits   // numbers of resources that an account may have; all 0: domain.DefaultLimits
 
 	// TrustedProxies are the networks of proxies whose X-Forwarded-For, -Host and -Proto count.
 	TrustedProxies []netip.Prefix
-	// PublicURL is what links begin with, without a slash at its end; empty: they are paths,
-	// unless a trusted proxy tells how the client came.
+	// PublicURL is the beginning of links, without a slash at its end; empty: links are paths, unless a
+	// trusted proxy says which address the client used.
 	PublicURL string
-	// Memory is what bodies in memory may take together; nil: there is no bound.
+	// Memory bounds the memory that all bodies take together; nil: there is no bound.
 	Memory *body.Memory
 
-	// OIDC signs people in to the console; without an Issuer keys alone do.
+	// OIDC signs people in to the console; without an Issuer, only keys do.
 	OIDC OIDC
 
 	// Gateway answers the paths that are not the API's own; nil: they are answered with 404.
 	Gateway Gateway
 
-	// Process is what the console tells operators of the process.
+	// Process describes the process to operators in the console.
 	Process Process
-	// RouteState tells what the routes behind Gateway are; nil: nothing does.
+	// RouteState returns the state of the routes behind Gateway; nil: there are none to show.
 	RouteState func() RouteState
-	// ReloadRoutes reads their folder again. With faults, they stay as they are.
+	// ReloadRoutes reads the folder of the routes again. If there are faults, the routes stay as they are.
 	ReloadRoutes func() ([]RouteFault, error)
 
-	// GatewayURL is where gateways answer, without the name of a deployment, such as
-	// https://gateway.example.com:8443; empty: it is not known, and told to nobody.
+	// GatewayURL is the address of the gateways, without the name of a deployment, such as
+	// https://gateway.example.com:8443; empty: it is not known, and not shown.
 	GatewayURL string
-	// LocalURL returns where a deployment answers on this machine besides; empty, or nil: it does not.
+	// LocalURL returns the local address of a deployment on this machine; if it returns an empty text, or is
+	// nil, there is none.
 	LocalURL func(deployment string) string
-	// Resolver is asked whose custom domains are; nil: who comes first has a hostname.
+	// Resolver is asked for the proofs of custom domains; nil: the first account to claim a hostname has it.
 	Resolver Resolver
 
 	Registerer     prometheus.Registerer // nil: a registry of its own
 	TracerProvider trace.TracerProvider  // nil: no traces
 
-	// observe is told of the console's pages and of what they called; nil: nobody. For tests.
+	// observe is called for each page of the console, with the calls that it made; may be nil. For tests.
 	observe func(route console.Route, calls []console.Call)
-	// pages are added to the console's. For tests.
+	// pages are added to the console's pages. For tests.
 	pages []console.Module
 }
 
-// Service is the running part and the handler of one process.
+// Service is the service of one process: its handler, and the parts that run in the background.
 type Service struct {
 	accepter *accept.Accepter
 	relay    *relay.Relay
@@ -113,15 +112,15 @@ type Service struct {
 	news     *news.Publisher
 	streams  *live.Streams
 	readers  *feed.Readers
-	publish  func(context.Context) error // serves those who publish on NATS
+	publish  func(context.Context) error // accepts events from publishers on NATS
 	console  *console.Console
 
-	verify      func(context.Context) error // asks DNS about custom domains
-	dispatchers func(context.Context) error // listens to their heartbeats
+	verify      func(context.Context) error // checks the DNS records of custom domains
+	dispatchers func(context.Context) error // receives the heartbeats of dispatchers
 	handler     http.Handler
 }
 
-// complete sets what may be left out.
+// complete sets the defaults of options.
 func (o *Options) complete() {
 	if o.RetrySchedule == nil {
 		o.RetrySchedule = domain.DefaultRetrySchedule()
@@ -209,15 +208,15 @@ func New(options Options) (*Service, error) {
 	return s, nil
 }
 
-// busMetrics registers what the API tells of the bus, and returns the counter of messages of publishers with a
-// NATS account of their own, by result.
+// busMetrics registers the API's metrics of the bus, and returns the counter of messages from publishers with
+// a NATS account of their own, by result.
 func busMetrics(options *Options) *prometheus.CounterVec {
 	published := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "waybill_bus_published_total",
 		Help: "Messages of publishers with a NATS account of their own, by result.",
 	}, []string{"result"})
 	for _, result := range []string{bus.PublishStored, bus.PublishDuplicate, bus.PublishRefused, bus.PublishUnasked, bus.PublishNobody} {
-		published.WithLabelValues(result) // from 0 on, so that Prometheus sees the first one
+		published.WithLabelValues(result) // initialized to 0, so that Prometheus sees the first increment
 	}
 	options.Registerer.MustRegister(published, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "waybill_bus_missing_bytes",
@@ -231,19 +230,19 @@ func busMetrics(options *Options) *prometheus.CounterVec {
 	return published
 }
 
-// Handler serves every route of the service. Publishing needs Run to be running: without
-// it, it is answered with 503.
+// Handler returns the handler of every route of the service. Publishing works only while Run runs; otherwise
+// it is answered with 503.
 func (s *Service) Handler() http.Handler { return s.handler }
 
-// EndStreams ends the answers that would never end by themselves. Call it when the server of
-// Handler is asked to stop.
+// EndStreams ends the answers that never end by themselves. The caller calls it when the server of Handler is
+// asked to stop.
 func (s *Service) EndStreams() {
 	s.streams.End()
 	s.readers.End()
 }
 
-// Run commits, relays and hears of changed keys until ctx ends. Stop serving Handler first:
-// what is submitted by then is still committed, and what follows is answered with 503.
+// Run commits events, relays them and follows changes of keys until ctx ends. The caller stops serving Handler
+// first: events that were submitted by then are still committed, and later ones are answered with 503.
 func (s *Service) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -35,25 +35,26 @@ import (
 	"waybill.dev/shared/requestid"
 )
 
-// OIDC says who signs people in to the console besides keys. It is off without an Issuer.
+// OIDC is the provider that signs people in to the console, in addition to keys. It is off without
+// an Issuer.
 type OIDC = console.OIDC
 
-// Process is what a process says of itself to operators, on the console's page System.
+// Process is the description of a process for operators, on the console's page System.
 type Process = system.Process
 
-// Setting is a setting of a Process. Its value has nothing that is secret.
+// Setting is a setting of a Process. Its value contains no secret.
 type Setting = system.Setting
 
-// RouteState is what of the route files is served, and what is not.
+// RouteState says which route files are served, and which are not.
 type RouteState = system.RouteState
 
 // RouteLine is a route of a RouteState.
 type RouteLine = system.RouteLine
 
-// RouteFault is one thing that is wrong with the files of a RouteState.
+// RouteFault is one fault in the files of a RouteState.
 type RouteFault = system.RouteFault
 
-// modules are the pages of the console. Each group is a package of its own, which knows nothing
+// modules returns the pages of the console. Each group is a package of its own, which knows nothing
 // of the others.
 func modules(o system.Options) []console.Module {
 	return []console.Module{
@@ -63,10 +64,10 @@ func modules(o system.Options) []console.Module {
 	}
 }
 
-// Page is a page of the console, or an act.
+// Page is a page or an action of the console.
 type Page = console.Route
 
-// Pages returns every page and act of the console, to be read: nothing is behind them.
+// Pages returns every page and action of the console, to be read only: they can't be served.
 func Pages() []Page {
 	var all []Page
 	for _, m := range modules(system.Options{}) {
@@ -75,9 +76,9 @@ func Pages() []Page {
 	return all
 }
 
-// operator is what the pages for the operator show.
+// operator returns what the pages for the operator show.
 func operator(o *Options, dispatchers *system.Dispatchers) system.Options {
-	metrics, _ := o.Registerer.(prometheus.Gatherer) // of any other there are none to show
+	metrics, _ := o.Registerer.(prometheus.Gatherer) // only a Gatherer has metrics to show
 	return system.Options{
 		Process: o.Process, Store: o.Store, Bus: o.Bus, Dispatchers: dispatchers, RouteState: o.RouteState, Metrics: metrics,
 	}
@@ -100,12 +101,12 @@ func newConsole(o *Options, p *parts, routes []Route, own http.Handler) (*consol
 	})
 }
 
-// ConsoleLink returns the path of a link that signs in to the console with the bootstrap key, once
-// and within 60 s; empty: there is no such key.
+// ConsoleLink returns the path of a link that signs in to the console with the bootstrap key, once,
+// within 60 s; empty: there is no bootstrap key.
 func (s *Service) ConsoleLink(ctx context.Context) (string, error) { return s.console.Link(ctx) }
 
-// front leads to the console what is its own, and everything else to the API. Browsers that come
-// to / are led to the console; others get an index of what is here.
+// front passes requests for the console to pages, and everything else to own. A browser that asks
+// for / is redirected to the console; other clients get an index of the addresses here.
 func front(pages, own http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -119,7 +120,7 @@ func front(pages, own http.Handler) http.Handler {
 	})
 }
 
-// index answers at /.
+// index answers requests for /.
 func index(w http.ResponseWriter, r *http.Request) {
 	header, id := w.Header(), requestid.Of(r.Header)
 	header.Set(requestid.Header, id)

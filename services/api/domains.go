@@ -15,7 +15,7 @@ func domainOptions(o *Options, p *parts) domains.Options {
 	}
 }
 
-// newVerifier returns what looks in DNS whose custom domains are; nil: nobody does.
+// newVerifier returns the verifier of custom domains by DNS; nil: there is no Resolver.
 func newVerifier(o *Options, db tables) *domains.Verifier {
 	if o.Resolver == nil {
 		return nil

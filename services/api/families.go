@@ -45,13 +45,13 @@ import (
 // Route is one operation of the service.
 type Route = web.Route
 
-// Routes returns every operation of the service, to be read: nothing is behind them.
+// Routes returns every operation of the service, to be read only: they can't be called.
 func Routes() []Route {
 	nothing := Options{Registerer: prometheus.NewRegistry(), TracerProvider: noop.NewTracerProvider()}
 	return families(&nothing, &parts{})
 }
 
-// parts is what the handler works with besides Options.
+// parts are what the handler works with, in addition to Options.
 type parts struct {
 	db        tables
 	news      web.News
@@ -62,7 +62,7 @@ type parts struct {
 	relay     interface{ Poke() }
 	refusals  web.Refusals
 	documents *spec.Documents
-	verifier  *domains.Verifier // nil: nobody looks in DNS
+	verifier  *domains.Verifier // nil: DNS is not asked
 
 	dispatchers *system.Dispatchers
 }
@@ -139,7 +139,7 @@ func localFaults(faults []RouteFault) []deployments.LocalFault {
 	return list
 }
 
-// handler returns what serves every route.
+// handler returns the handler of every route.
 func handler(o *Options, p *parts, routes []Route) http.Handler {
 	return web.New(web.Options{
 		Routes: routes, Authenticator: p.keys, Keys: p.keys, Refusals: p.refusals, News: p.news, Gateway: o.Gateway,

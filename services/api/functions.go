@@ -15,23 +15,23 @@ import (
 // Gateway answers the paths that are not the API's own.
 type Gateway = web.Gateway
 
-// Function is one of the API's own operations, to be called within the process. It answers
-// as the operation does over HTTP.
+// Function is one of the API's own operations, as a function of the process. It answers as the
+// operation does over HTTP.
 type Function = selfapi.Function
 
-// FunctionRequest is what a Function is called with.
+// FunctionRequest is the argument of a Function.
 type FunctionRequest = selfapi.Request
 
 // FunctionsModule is the name by which route files import the functions.
 const FunctionsModule = selfapi.Module
 
-// Functions returns the API's own operations by the names of their exports. They call
-// handler, which is that of a Service; it is not called before one of them is.
+// Functions returns the API's own operations by the names of their exports. They call handler, the
+// handler of a Service, but not before one of them is called.
 func Functions(handler http.Handler) map[string]Function {
 	routes := Routes()
 	operations := make([]selfapi.Operation, 0, len(routes))
 	for _, r := range routes {
-		if !r.Stream && !r.Bytes { // a function's answer ends, and its body is JSON
+		if !r.Stream && !r.Bytes { // only functions with a finite JSON answer
 			operations = append(operations, selfapi.Operation{ID: r.Operation, Method: r.Method, Path: r.Path, Scope: r.Scope, Or: r.Or, And: r.And, News: r.News, Slashes: r.Slashes})
 		}
 	}
@@ -41,12 +41,11 @@ func Functions(handler http.Handler) map[string]Function {
 // GuidesModule is the name by which route files import the guides.
 const GuidesModule = selfapi.GuidesModule
 
-// Guides returns the functions that search and read the guides of the folder docs, by the names
-// of their exports. They are for everybody, and know nothing of any account.
+// Guides returns the functions that search and read the guides of the folder docs, by the names of
+// their exports. They are public, and contain nothing of any account.
 func Guides() (map[string]Function, error) { return selfapi.Guides() }
 
-// Paths returns the templates of the paths that the API answers itself, before its Gateway
-// is asked.
+// Paths returns the templates of the paths that the API answers itself, before its Gateway.
 func Paths() []string {
 	templates := console.Paths()
 	for _, r := range Routes() {
@@ -59,19 +58,19 @@ func Paths() []string {
 // Tokens lets managers in at MCP servers by access tokens of the OpenID issuer.
 type Tokens = auth.Tokens
 
-// Tokens returns what takes access tokens; nil: there is no issuer.
+// Tokens returns the checker of access tokens; nil: there is no issuer.
 func (s *Service) Tokens() *Tokens { return s.tokens }
 
-// Follower hears what changes in an account.
+// Follower gathers the changes in an account.
 type Follower = live.Follower
 
-// Follow listens to what changes in an account, as a stream of it does, until it is stopped. The
-// error is a *problem.Problem: there may be too many.
+// Follow starts a Follower of an account, which hears the same changes as the account's streams,
+// until it is stopped. The error is a *problem.Problem: there may be too many.
 func (s *Service) Follow(account string) (*Follower, error) { return s.streams.Follow(account) }
 
-// Authenticate finds out whose key it is. It fails with apikey.ErrUnauthenticated, or with
-// an error that wraps domain.ErrUnavailable when that can't be told now. A call of the console
-// has its session's principal in the context, which no request from outside has, and no key.
+// Authenticate finds out to whom a key belongs. It fails with apikey.ErrUnauthenticated, or with an
+// error that wraps domain.ErrUnavailable when it can't find out now. A call from the console has no
+// key: its session's principal is in the context, where no request from outside can put one.
 func (s *Service) Authenticate(ctx context.Context, key string) (apikey.Principal, error) {
 	if principal, ok := auth.FromContext(ctx); ok {
 		return principal, nil

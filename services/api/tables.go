@@ -19,8 +19,8 @@ import (
 	"waybill.dev/shared/store/tunnels"
 )
 
-// tables are the families of tables that the service works with, on one database. Each part
-// of the service sees its own few methods of them.
+// tables are the families of tables that the service works with, on one database. Each part of the
+// service uses only a few of their methods.
 type tables struct {
 	*store.Store
 	*accounts.Accounts
@@ -53,7 +53,7 @@ func newTables(db *store.Store) tables {
 	}
 }
 
-// Maintain implements relay.Store. What gateways serve ages, too.
+// Maintain implements relay.Store. It also deletes old data of the gateways.
 func (t tables) Maintain(ctx context.Context, now time.Time, retention time.Duration) (pipeline.MaintainResult, error) {
 	result, err := t.Pipeline.Maintain(ctx, now, retention)
 	if err != nil {

@@ -13,7 +13,7 @@ func tunnelOptions(o *Options, db tables) tunnels.Options {
 		Changed: func() { o.Bus.Announce(bus.SubjectGateway, nil) },
 	}
 	if o.Keyring != nil {
-		if hasher, err := authenticator.NewHasher(o.Keyring.Derive(tunnel.Purpose)); err == nil { // which fails without a key alone
+		if hasher, err := authenticator.NewHasher(o.Keyring.Derive(tunnel.Purpose)); err == nil { // can only fail without a key
 			options.Hash = func(token string) []byte { return hasher.Hashes(token)[0] }
 		}
 	}

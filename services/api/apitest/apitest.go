@@ -1,5 +1,5 @@
-// Package apitest holds answers of the API to the OpenAPI document that it serves. It is
-// for tests, of this module and of what is built upon it.
+// Package apitest checks answers of the API against the OpenAPI document that the API serves. It is
+// for tests, of this module and of modules that use it.
 package apitest
 
 import (
@@ -23,14 +23,14 @@ const location = "https://waybill.dev/openapi.json"
 // Checker checks answers. It may be used by several goroutines.
 type Checker struct {
 	document map[string]any
-	paths    []path // those without parameters first
+	paths    []path // paths without parameters first
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	compiler *jsonschema.Compiler
 	schemas  map[string]*jsonschema.Schema
 }
 
-// path is a path of the document, in segments; a {name} stands for any one.
+// path is a path of the document, in segments; a {name} matches any segment.
 type path struct {
 	template string
 	segments []string
@@ -66,8 +66,8 @@ func New(document []byte) (*Checker, error) {
 	return c, nil
 }
 
-// closeObjects lets schemas that name members, and say nothing of others, have no others:
-// so an answer with a member that is not documented is found out.
+// closeObjects forbids other members in schemas that name some members and do not mention others,
+// so that an undocumented member in an answer is found.
 func closeObjects(value any) {
 	switch v := value.(type) {
 	case map[string]any:
@@ -94,10 +94,10 @@ func member(value any, name string) map[string]any {
 	return child
 }
 
-// Answer tells what is wrong with an answer to method and the path that was called: its
-// status must be documented, and its content type and body must be as they are documented
-// for that. A path that the document has not must be answered with 404, a method that the path has
-// not with 405. HEAD is answered as GET is, without the body.
+// Answer returns what is wrong with the answer to method and called, which is a path: its status
+// must be documented, and its content type and body must match the documentation of that status. A
+// path that the document does not have must be answered with 404, a method that the path does not
+// have with 405. HEAD is answered like GET, without the body.
 func (c *Checker) Answer(method, called string, status int, header http.Header, body []byte) error {
 	called, _, _ = strings.Cut(called, "?")
 	if header.Get("X-Request-Id") == "" {
@@ -142,8 +142,8 @@ func (c *Checker) Answer(method, called string, status int, header http.Header, 
 	return nil
 }
 
-// Request tells what is wrong with the document when it has a request that was answered
-// well: the parameters of its query must be documented, and so must be its body.
+// Request returns what the document lacks for a request that the API has accepted: the parameters
+// of its query must be documented, and its body must match its schema.
 func (c *Checker) Request(method, called string, body []byte) error {
 	called, query, _ := strings.Cut(called, "?")
 	if method == http.MethodHead {
@@ -164,7 +164,7 @@ func (c *Checker) Request(method, called string, body []byte) error {
 	}
 	content := member(member(operation, "requestBody"), "content")
 	if len(body) == 0 || content == nil {
-		return nil // a body that no one reads
+		return nil // a body that the operation ignores
 	}
 	at := "/paths/" + escape(template) + "/" + strings.ToLower(method) + "/requestBody/content/application~1json/schema"
 	if err := c.validate(at, body); err != nil {
@@ -173,8 +173,8 @@ func (c *Checker) Request(method, called string, body []byte) error {
 	return nil
 }
 
-// hasParameter reports whether an operation has a query parameter. One that is an object, as
-// tags are, is written as its members; its schema says how those are named.
+// hasParameter reports whether an operation has a query parameter. A parameter that is an object,
+// such as tags, is written as its members; its schema says how those are named.
 func (c *Checker) hasParameter(operation map[string]any, name string) bool {
 	parameters, _ := operation["parameters"].([]any)
 	for _, p := range parameters {
@@ -202,7 +202,7 @@ func requiredHeaders(response any, header http.Header) error {
 	return nil
 }
 
-// response finds what is documented for an answer, and where.
+// response returns the documentation of an answer, and its place.
 func (c *Checker) response(method, called string, status int) (response any, at string, err error) {
 	template, operation := c.operation(method, called)
 	if operation == nil {
@@ -226,8 +226,8 @@ func (c *Checker) response(method, called string, status int) (response any, at 
 	return described, "/paths/" + escape(template) + "/" + strings.ToLower(method) + "/responses/" + strconv.Itoa(status), nil
 }
 
-// operation returns the operation that a request calls: nil when no path that fits has the
-// method, and an empty template when no path fits.
+// operation returns the operation that a request calls: nil if no matching path has the method, and
+// an empty template if no path matches.
 func (c *Checker) operation(method, called string) (template string, operation map[string]any) {
 	segments := strings.Split(called, "/")
 	for _, p := range c.paths {
@@ -246,7 +246,7 @@ func fits(template, segment string) bool {
 	return template == segment || segment != "" && strings.HasPrefix(template, "{")
 }
 
-// Validate checks a JSON text against the schema that the pointer leads to in the document.
+// Validate checks a JSON text against the schema at a pointer in the document.
 func (c *Checker) Validate(pointer string, body []byte) error { return c.validate(pointer, body) }
 
 func (c *Checker) validate(pointer string, body []byte) error {

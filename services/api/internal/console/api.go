@@ -15,25 +15,25 @@ import (
 	"waybill.dev/shared/requestid"
 )
 
-// API calls the API in process, as the session's principal. There is no other way to the data:
-// rights, validation, limits, the audit log and what another account sees are the API's.
+// API calls the API in process, as the session's principal. Pages have no other access to the data: the API
+// enforces rights, validation, limits and the separation of accounts, and writes the audit log.
 type API struct {
 	page *Page
 	once string // the Idempotency-Key of the call; empty: none
 }
 
-// Call is one call that a page has made.
+// Call is a call that a page has made.
 type Call struct {
 	Method, Path, Query string
 	Body                []byte
 	Status              int
-	Header              http.Header // of the answer
-	// Tried says that the page does without the answer when it is a problem.
+	Header              http.Header // header of the answer
+	// Tried says that the page works without the answer if it is a problem.
 	Tried     bool
 	Operation Operation // zero: the API has no such operation
 }
 
-// Problem is a problem as the API says it; see RFC 9457.
+// Problem is a problem of the API; see RFC 9457.
 type Problem struct {
 	Type      string  `json:"type"`
 	Title     string  `json:"title"`
@@ -42,15 +42,15 @@ type Problem struct {
 	Code      string  `json:"code"`
 	RequestID string  `json:"requestId"`
 	Faults    []Fault `json:"errors"`
-	// Scope is what the operation needs.
+	// Scope is the scope that the operation requires.
 	Scope domain.Scope `json:"-"`
-	// RetryAfter is as in the header; empty: it is not said.
+	// RetryAfter is the value of the header; empty: there was none.
 	RetryAfter string `json:"-"`
-	// NoOperation says that the API does not have the operation at all.
+	// NoOperation says that the API does not have the operation.
 	NoOperation bool `json:"-"`
 }
 
-// Fault is one thing that is wrong with what was sent.
+// Fault is one fault of the data that was sent.
 type Fault struct {
 	Pointer   string `json:"pointer"`
 	Parameter string `json:"parameter"`
@@ -61,14 +61,14 @@ type Fault struct {
 // Error implements error.
 func (p *Problem) Error() string { return p.Code + ": " + p.Detail }
 
-// Get reads a resource into the value that into points to. The error is a *Problem as the API
-// says it; a handler returns it, and the page of the problem is shown.
+// Get reads a resource into the value that into points to. The error is the API's *Problem; a handler returns
+// it, and the page of the problem is shown.
 func (a *API) Get(path string, query url.Values, into any) error {
 	return a.do(http.MethodGet, path, query, content{}, into)
 }
 
-// Try is Get for a part of a page that the rest can do without. It returns the problem to be
-// shown in its place (template "unavailable"), or nil.
+// Try is Get for an optional part of a page. It returns the problem to be shown in place of the part (template
+// "unavailable"), or nil.
 func (a *API) Try(path string, query url.Values, into any) *Problem {
 	err := a.Get(path, query, into)
 	a.page.calls[len(a.page.calls)-1].Tried = true
@@ -82,8 +82,8 @@ func (a *API) Try(path string, query url.Values, into any) *Problem {
 	return &Problem{Title: "Internal error", Status: http.StatusInternalServerError, Code: "INTERNAL", Detail: "The answer could not be read.", RequestID: a.page.RequestID}
 }
 
-// Send calls an operation that changes something, with a body that is written as JSON; nil: none.
-// The answer is read into the value that into points to; nil: it is not read.
+// Send calls an operation that changes something, with a body that is encoded as JSON; nil: none. The answer
+// is decoded into the value that into points to; nil: the answer is ignored.
 func (a *API) Send(method, path string, body, into any) error {
 	var text []byte
 	if body != nil {
@@ -106,29 +106,29 @@ type content struct {
 	bytes []byte
 }
 
-// Delete removes what the path and the query name.
+// Delete deletes the resource of a path and query.
 func (a *API) Delete(path string, query url.Values) error {
 	return a.do(http.MethodDelete, path, query, content{}, nil)
 }
 
-// SendOnce is Send of a form that carries a key of its own: sent twice, as by a page that is
-// loaded anew, it does nothing more and gets the first answer again. See NewKey.
+// SendOnce is Send for a form with a key of its own: if the form is sent twice, for example because a page is
+// reloaded, the second call changes nothing and gets the first answer again. See NewKey.
 func (a *API) SendOnce(path, key string, body, into any) error {
 	a.once = key
 	defer func() { a.once = "" }()
 	return a.Send(http.MethodPost, path, body, into)
 }
 
-// NewKey returns what a form carries for SendOnce.
+// NewKey returns a new key for SendOnce.
 func NewKey() string { return random() }
 
-// Last returns the call that was made last, with the header of its answer: X-Total-Count, Location.
+// Last returns the last call, with the header of its answer: X-Total-Count, Location.
 func (a *API) Last() Call { return a.page.calls[len(a.page.calls)-1] }
 
 func (a *API) do(method, path string, query url.Values, body content, into any) error {
 	operation := a.page.console.operation(method, path)
 	if operation.ID == "" {
-		// Nothing beyond the API's own operations is asked: a gateway route may have the path.
+		// Only the API's own operations are called: a gateway route may have the same path.
 		a.page.calls = append(a.page.calls, Call{Method: method, Path: path, Query: query.Encode(), Body: body.bytes, Status: http.StatusNotFound})
 		return &Problem{Title: "Not found", Status: http.StatusNotFound, Code: "NOT_FOUND", Detail: "There is nothing at this path.", RequestID: a.page.RequestID, NoOperation: true}
 	}
@@ -159,12 +159,12 @@ func (a *API) do(method, path string, query url.Values, body content, into any) 
 	return nil
 }
 
-// request makes a request whose context says who calls.
+// request makes a request with the session's principal in its context.
 func (a *API) request(method, path, query string, body content) (*http.Request, error) {
 	p := a.page
 	ctx := auth.WithSession(auth.WithPrincipal(p.Context(), p.Session.Principal), p.Session.ID)
 	ctx = edge.With(ctx, edge.Of(p.Request))
-	// The host is never looked up; it stands where a request must have one.
+	// The host is never looked up; a request must have one.
 	target := "http://waybill.internal" + path
 	if query != "" {
 		target += "?" + query
@@ -184,8 +184,7 @@ func (a *API) request(method, path, query string, body content) (*http.Request, 
 	return request, nil
 }
 
-// operation returns the API's operation for a path: of several, the one with the fewest
-// parameters.
+// operation returns the API's operation for a path; if several match, the one with the fewest parameters.
 func (c *Console) operation(method, path string) Operation {
 	segments := strings.Split(path, "/")
 	var best Operation
@@ -198,7 +197,7 @@ func (c *Console) operation(method, path string) Operation {
 	return best
 }
 
-// fits reports whether a path has the form of a template, and returns the number of the template's parameters.
+// fits reports whether a path matches a template, and returns the number of the template's parameters.
 func fits(template, path []string) (parameters int, ok bool) {
 	if len(template) != len(path) {
 		return 0, false
@@ -214,14 +213,14 @@ func fits(template, path []string) (parameters int, ok bool) {
 	return parameters, true
 }
 
-// Path joins segments to a path, each of them escaped: Path("v1", "events", id).
+// Path joins segments to a path. Each segment is escaped: Path("v1", "events", id).
 func Path[S ~string](segments ...S) string {
 	var b strings.Builder
 	for _, s := range segments {
 		b.WriteByte('/')
 		segment := string(s)
 		if segment == "." || segment == ".." {
-			segment = strings.ReplaceAll(segment, ".", "%2E") // else the path would be another one
+			segment = strings.ReplaceAll(segment, ".", "%2E") // otherwise . and .. would change the path
 		} else {
 			segment = url.PathEscape(segment)
 		}

@@ -8,12 +8,12 @@ import (
 	"waybill.dev/shared/look"
 )
 
-// Bars is a chart of counts over time, for the template "bars": a bar for each step, what failed
-// on top of what went well. The same figures stand below it as a table.
+// Bars is a bar chart of counts over time, for the template "bars". Each bar is a step, with the
+// failed count on top of the successful one. A table below shows the same numbers.
 type Bars struct {
-	Label  string // what is shown: "Attempts in the last 24 hours"
-	Good   string // the name of the one: "succeeded"
-	Bad    string // and of the other: "failed"
+	Label  string // "Attempts in the last 24 hours"
+	Good   string // name of the lower part: "succeeded"
+	Bad    string // name of the upper part: "failed"
 	Points []Point
 }
 
@@ -23,14 +23,14 @@ type Point struct {
 	Good, Bad int
 }
 
-// The size of a chart's own units; the browser scales it.
+// The size of a chart in its own units; the browser scales it.
 const (
 	chartHeight = 100.0
 	barWidth    = 10.0
 	barGap      = 2.0
 )
 
-// Marks are how long ago the chart begins, its middle and its end were.
+// Marks returns how long ago the beginning, the middle and the end of the chart are.
 func (b Bars) Marks() []string {
 	if len(b.Points) < 2 {
 		return nil
@@ -49,18 +49,18 @@ func ago(d time.Duration) string {
 	return length(d.Minutes()) + " min ago"
 }
 
-// Bar is a bar as it is drawn.
+// Bar is the drawing of a bar.
 type Bar struct {
 	Title           string
 	X, GoodY, GoodH string
 	BadY, BadH, W   string
 	HasGood, HasBad bool
-	At, Step        string // where the pointer finds it
+	At, Step        string // position of the area that reacts to the pointer
 }
 
 func length(v float64) string { return strings.TrimSuffix(fmt.Sprintf("%.1f", v), ".0") }
 
-// Max is the highest bar; 0: there is nothing.
+// Max returns the height of the highest bar; 0: there is nothing.
 func (b Bars) Max() int {
 	highest := 0
 	for _, p := range b.Points {
@@ -69,7 +69,7 @@ func (b Bars) Max() int {
 	return highest
 }
 
-// Total is the sum of all points.
+// Total returns the sum of all points.
 func (b Bars) Total() Point {
 	var sum Point
 	for _, p := range b.Points {
@@ -79,12 +79,12 @@ func (b Bars) Total() Point {
 	return sum
 }
 
-// ViewBox is that of the drawing.
+// ViewBox returns the viewBox of the SVG element.
 func (b Bars) ViewBox() string {
 	return fmt.Sprintf("0 0 %s %s", length(float64(max(1, len(b.Points)))*(barWidth+barGap)), length(chartHeight))
 }
 
-// Bars returns what is to be drawn. What is there at all is at least a thin line.
+// Bars returns the bars to draw. A count above 0 is at least a thin line.
 func (b Bars) Bars() []Bar {
 	highest := float64(max(1, b.Max()))
 	list := make([]Bar, len(b.Points))
@@ -111,7 +111,7 @@ func (b Bars) Bars() []Bar {
 
 // Line is a small chart of one figure, for the template "spark".
 type Line struct {
-	Label  string // for those who can't see it: "attempts an hour, the last 24 hours"
+	Label  string // for people who can't see the chart: "attempts an hour, the last 24 hours"
 	Values []float64
 }
 
@@ -121,7 +121,7 @@ const (
 	sparkHeight = 24.0
 )
 
-// Points is the line as SVG has it.
+// Points returns the points of the line for SVG.
 func (l Line) Points() string {
 	highest := 0.0
 	for _, v := range l.Values {

@@ -20,14 +20,14 @@ import (
 
 const (
 	choicePath = oidcPath + "/choice"
-	// choicePage is how many accounts or consumers a page has to choose from.
+	// choicePage is the number of accounts or consumers on a page of choices.
 	choicePage = 20
 	maxSearch  = 128
 )
 
-// signInPerson opens a session for the one consumer that the person manages. When there are several, or an
-// invitation to another one, the person is asked. Who invites others so takes no place from anybody, and
-// nobody is signed in to an account that is new to them without being asked.
+// signInPerson opens a session for the consumer that the person manages, if there is only one. If there are
+// several, or an invitation to another one, the person has to choose. So an invitation takes no access from
+// anybody, and no person is signed in to an account that is new to them without being asked.
 func (c *Console) signInPerson(p *Page, who person, next string) error {
 	accounts, err := c.Managers.ManagedAccounts(p.Context(), who.managing(), access.ManagedFilter{Limit: 2})
 	if err != nil {
@@ -59,23 +59,23 @@ func managerSession(m *access.Managed, who person) access.Session {
 	return access.Session{Account: m.Account, ManagerID: m.ManagerID, Person: who.name()}
 }
 
-// Choice is what the page shows on which a person chooses whom to sign in for: an account, or with Account
-// a consumer of that. What the person is only invited to comes last.
+// Choice is the data of the page on which a person chooses an account or, with Account, a consumer of that
+// account to sign in for. Consumers that the person is only invited to come last.
 type Choice struct {
 	Person, Account, Search string
 	Accounts                []access.ManagedAccount
 	Consumers               []access.Managed
-	First, Next             string // links to pages of the list; empty: there is none
+	First, Next             string // links to other pages of the list; empty: there is none
 }
 
 // Chosen is one line of a choice.
 type Chosen struct {
 	Name      string
-	ManagerID string // of a consumer to sign in for
-	Link      string // to the consumers of an account
+	ManagerID string // id to sign in for a consumer
+	Link      string // link to the consumers of an account
 }
 
-// Managed returns the consumers that one button signs in for.
+// Managed returns the consumers that have a button to sign in.
 func (c *Choice) Managed() (list []Chosen) {
 	for _, a := range c.Accounts {
 		if m := a.Only; m != nil {
@@ -90,7 +90,7 @@ func (c *Choice) Managed() (list []Chosen) {
 	return list
 }
 
-// Several returns the accounts that have more than that.
+// Several returns the accounts in which the person manages several consumers.
 func (c *Choice) Several() (list []Chosen) {
 	for _, a := range c.Accounts {
 		if a.Only != nil {
@@ -124,19 +124,19 @@ func (c *Choice) Invitations() (list []access.Managed) {
 	return list
 }
 
-// Clear is the link without a search.
+// Clear returns the link without a search.
 func (c *Choice) Clear() string { return (&Choice{Account: c.Account}).at("") }
 
-// None tells that there is nothing to choose from.
+// None reports whether there is nothing to choose from.
 func (c *Choice) None() bool { return len(c.Accounts)+len(c.Consumers) == 0 }
 
-// Long reports whether a search is of use.
+// Long reports whether the list is long enough for a search.
 func (c *Choice) Long() bool {
 	return c.Search != "" || c.First != "" || c.Next != "" || len(c.Accounts)+len(c.Consumers) >= choicePage/2
 }
 
-// choosing returns who is about to choose, and the hash of the choice. It is answered already when the
-// error is errAnswered: the time to choose is over.
+// choosing returns the person that is about to choose, and the hash of the choice. The error errAnswered
+// means that the request is already answered: the time to choose is over.
 func (c *Console) choosing(p *Page) (who person, hash []byte, err error) {
 	who, hash, err = c.chooser(p)
 	if !errors.Is(err, domain.ErrNotFound) {
@@ -167,7 +167,7 @@ func (c *Console) chooser(p *Page) (who person, hash []byte, err error) {
 	return who, hash, nil
 }
 
-// choices shows a page of what there is to choose from.
+// choices shows a page of the choices.
 func (c *Console) choices(p *Page) error {
 	who, _, err := c.choosing(p)
 	if err != nil {
@@ -205,7 +205,7 @@ func (c *Console) choices(p *Page) error {
 	return p.show(http.StatusOK, "choice.html", "For whom?", &view)
 }
 
-// at is the link to the page after a cursor.
+// at returns the link to the page after a cursor.
 func (c *Choice) at(after string) string {
 	query := url.Values{}
 	for name, value := range map[string]string{"account": c.Account, "q": c.Search, "after": after} {
@@ -216,7 +216,7 @@ func (c *Choice) at(after string) string {
 	return choicePath + "?" + query.Encode()
 }
 
-// chosen returns the consumer that was posted: one of those that the person manages, or is invited to, now.
+// chosen returns the consumer that was posted. The person must be its manager, or be invited to it, now.
 func (c *Console) chosen(p *Page, who person) (access.Managed, error) {
 	form, err := p.formOf(maxSignIn)
 	if err != nil {
@@ -247,7 +247,7 @@ func (c *Console) choose(p *Page) error {
 	return p.enterAs(&m, who, hash)
 }
 
-// enterAs ends a choice with the session that was chosen.
+// enterAs ends a choice and opens the session for the chosen consumer.
 func (p *Page) enterAs(m *access.Managed, who person, choice []byte) error {
 	if err := p.openFresh(managerSession(m, who), choice); err != nil {
 		return err
@@ -256,7 +256,7 @@ func (p *Page) enterAs(m *access.Managed, who person, choice []byte) error {
 	return p.Redirect("/console")
 }
 
-// accept makes the person a manager that counts, and opens the session for that.
+// accept accepts an invitation and opens the session for its consumer.
 func (c *Console) accept(p *Page) error {
 	who, hash, err := c.choosing(p)
 	if err != nil {
@@ -266,7 +266,7 @@ func (c *Console) accept(p *Page) error {
 	if err != nil {
 		return err
 	}
-	if m.Invited { // else it was accepted meanwhile
+	if m.Invited { // otherwise it has been accepted in the meantime
 		if err := c.Managers.AcceptInvitation(p.answering(&m), who.managing(), m.ManagerID); err != nil {
 			return err
 		}
@@ -274,7 +274,7 @@ func (c *Console) accept(p *Page) error {
 	return p.enterAs(&m, who, hash)
 }
 
-// decline removes an invitation, and leads back to what is left.
+// decline removes an invitation, and leads back to the remaining choices.
 func (c *Console) decline(p *Page) error {
 	who, _, err := c.choosing(p)
 	if err != nil {
@@ -293,7 +293,7 @@ func (c *Console) decline(p *Page) error {
 	return p.Redirect(choicePath)
 }
 
-// answering is the context of an answer to an invitation, for the audit log of the account.
+// answering returns the context for the answer to an invitation, for the audit log of the account.
 func (p *Page) answering(m *access.Managed) context.Context {
 	return auditlog.WithCaller(p.Context(), domain.Caller{
 		Account: m.Account, Sub: m.Bucket + "/" + m.Consumer, Type: apikey.TypeManager, KeyID: m.ManagerID, RequestID: p.RequestID,

@@ -36,7 +36,7 @@ type Sessions interface {
 	ListSessions(ctx context.Context, s access.Session) ([]access.Session, error)
 }
 
-// Managers keeps who manages which consumers; see package access.
+// Managers stores the managers of consumers; see package access.
 type Managers interface {
 	ManagedAccounts(ctx context.Context, who access.Person, f access.ManagedFilter) ([]access.ManagedAccount, error)
 	ManagedConsumers(ctx context.Context, who access.Person, account string, f access.ManagedFilter) ([]access.Managed, error)
@@ -45,24 +45,24 @@ type Managers interface {
 	DeclineInvitation(ctx context.Context, who access.Person, managerID string) error
 }
 
-// Keys finds out whose key it is; see package auth.
+// Keys finds out to whom a key belongs; see package auth.
 type Keys interface {
 	Authenticate(ctx context.Context, key string) (apikey.Principal, error)
 	Bootstrap() (p apikey.Principal, proof string, ok bool)
 	Holds(proof string) bool
 }
 
-// Operation is one of the API's, by which the console says what a page shows.
+// Operation is an operation of the API. The console uses it to describe the calls of a page.
 type Operation struct {
 	ID, Method, Path string
 	Scope            domain.Scope
-	Tool, Toolset    string // of the MCP server; empty: none calls it
+	Tool, Toolset    string // of the MCP server; empty: no tool calls the operation
 }
 
-// Options of the console. All but PublicURL, OIDC and Memory are required. The keys of what the browser keeps are
-// derived from Keyring.
+// Options of the console. All but PublicURL, OIDC and Memory are required. The keys for the cookies are derived
+// from Keyring.
 type Options struct {
-	API        http.Handler // of /v1; it is called in process
+	API        http.Handler // handler of /v1, called in process
 	Operations []Operation
 	Sessions   Sessions
 	Managers   Managers
@@ -71,10 +71,10 @@ type Options struct {
 	Edge       *edge.Edge
 	PublicURL  string
 	OIDC       OIDC
-	Memory     *body.Memory // for what is posted; nil: there is no bound
+	Memory     *body.Memory // for posted forms; nil: there is no bound
 	Modules    []Module
 	Logger     *slog.Logger
-	// Observe is told of every page that was answered, with the calls that it made; nil: nobody.
+	// Observe is called for every answered page, with the calls that it made; may be nil.
 	Observe func(route Route, calls []Call)
 }
 
@@ -86,12 +86,12 @@ type Console struct {
 	nav      []NavEntry
 	layouts  *templates
 	assets   *look.Assets
-	oidc     *provider // nil: nobody signs in by OIDC
+	oidc     *provider // nil: there is no sign-in by OIDC
 	guard    *http.CrossOriginProtection
 	zip      look.Zipper
 	handler  http.Handler
 	sessions *memory
-	seal     *seal.Keyring // of cookies
+	seal     *seal.Keyring // seals cookies
 }
 
 // bound is a route with the templates of its module.
@@ -170,7 +170,7 @@ func (c *Console) add(mux *http.ServeMux, m *Module) error {
 	return nil
 }
 
-// Routes returns what the modules have registered.
+// Routes returns the routes that the modules have registered.
 func (c *Console) Routes() []Route {
 	list := make([]Route, len(c.routes))
 	for i, b := range c.routes {
@@ -179,19 +179,19 @@ func (c *Console) Routes() []Route {
 	return list
 }
 
-// Paths are the templates of the paths that the console answers, and of / which leads to it.
+// Paths returns the templates of the paths that the console answers, and / which redirects to the console.
 func Paths() []string {
 	return []string{"/", "/console", "/console/{page}", "/console/{page}/{id}", "/console/{page}/{id}/{act}", "/console/{page}/{id}/{part}/{name}"}
 }
 
-// ServeHTTP answers below /console.
+// ServeHTTP answers requests below /console.
 func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if e := c.Edge; e != nil && !edge.Known(r.Context()) {
 		r = r.WithContext(edge.With(r.Context(), e.See(r)))
 	}
 	w.Header().Set(requestid.Header, requestid.Of(r.Header))
 	if strings.HasSuffix(r.URL.Path, "/") && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
-		// No page has a slash at its end. A link with one leads to the page that it means.
+		// No page has a slash at its end. A link with one is redirected to the page.
 		secure(w.Header())
 		http.Redirect(w, r, (&url.URL{Path: strings.TrimRight(r.URL.Path, "/"), RawQuery: r.URL.RawQuery}).String(), http.StatusPermanentRedirect)
 		return
@@ -202,7 +202,7 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // policy is the Content-Security-Policy of every page.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// secure sets what the header of every page says.
+// secure sets the headers that every page has.
 func secure(header http.Header) {
 	header.Set("Content-Security-Policy", policy)
 	header.Set("Referrer-Policy", "same-origin") // no-referrer would make forms send Origin: null
@@ -213,14 +213,14 @@ func secure(header http.Header) {
 	header.Set("Vary", "Cookie, Accept-Encoding")
 }
 
-// Bounds of the time that the kernel's own pages take, as those of the API are; with the identity
-// provider in between, longer.
+// Time limits of the kernel's own pages, equal to those of the API, and longer if the identity provider is
+// involved.
 const (
 	ownTime    = 1800 * time.Millisecond
 	lookUpTime = 1500 * time.Millisecond
 )
 
-// shell answers without asking who is there, for what is open to all.
+// shell serves a page without a session, for pages that are open to all.
 func (c *Console) shell(route Route, handle func(*Page) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		limit := ownTime
@@ -235,7 +235,7 @@ func (c *Console) shell(route Route, handle func(*Page) error) http.Handler {
 	})
 }
 
-// page answers for those who are signed in; others are led to the sign-in.
+// page serves a page to people who are signed in, and redirects others to the sign-in.
 func (c *Console) page(b bound) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p := c.newPage(w, r, b)
@@ -251,7 +251,7 @@ func (c *Console) page(b bound) http.Handler {
 	})
 }
 
-// run lets handle answer, and answers for it when it fails.
+// run calls handle, and answers for it when it fails.
 func (p *Page) run(handle func(*Page) error) {
 	secure(p.Writer.Header())
 	defer p.lease.Release()
@@ -276,6 +276,6 @@ func (p *Page) run(handle func(*Page) error) {
 // random returns 32 random bytes for a cookie or a code, in hex.
 func random() string {
 	b := make([]byte, 32)
-	_, _ = rand.Read(b) // it never fails
+	_, _ = rand.Read(b) // can't fail
 	return hex.EncodeToString(b)
 }

@@ -9,7 +9,7 @@ import (
 
 const (
 	secureCookie = "__Host-waybill"
-	plainCookie  = "waybill" // where there is no https, as in dev
+	plainCookie  = "waybill" // without https, as in dev
 
 	// The other cookies have the name of the session's cookie and one of these endings.
 	stateCookie  = "-oidc"
@@ -17,14 +17,14 @@ const (
 	flashCookie  = "-flash"
 	themeCookie  = "-theme"
 
-	// cookiePurpose is what the keys of sealed cookies are derived for.
+	// cookiePurpose is the purpose of the keys that seal cookies.
 	cookiePurpose = "console cookies"
-	// expiryBytes is how many bytes of a sealed cookie say when it ends.
+	// expiryBytes is the number of bytes for the end time in a sealed cookie.
 	expiryBytes = 8
 )
 
-// cookieName is the name of a cookie; "" is the session's. By https only those count that no other
-// host can set.
+// cookieName returns the name of a cookie; "" is the session's. With https, only names that no other host can
+// set are used.
 func (p *Page) cookieName(suffix string) string {
 	if p.secure() {
 		return secureCookie + suffix
@@ -32,7 +32,7 @@ func (p *Page) cookieName(suffix string) string {
 	return plainCookie + suffix
 }
 
-// setCookie sets a cookie; lasts 0 removes it. No script reads it, and no other site's form sends it.
+// setCookie sets a cookie; lasts 0 removes it. Scripts can't read it, and forms of other sites don't send it.
 func (p *Page) setCookie(suffix, value string, lasts time.Duration) {
 	cookie := &http.Cookie{ //nolint:gosec // Secure where there is https; in dev there is none
 		Name: p.cookieName(suffix), Value: value, Path: "/", MaxAge: int(lasts / time.Second),
@@ -44,16 +44,16 @@ func (p *Page) setCookie(suffix, value string, lasts time.Duration) {
 	http.SetCookie(p.Writer, cookie)
 }
 
-// keep seals a value and has the browser keep it. kept opens it for the same bound, which is a session, or
-// empty. So nobody else can make up what the browser sends, nor make it last longer.
+// keep seals a value and stores it in a cookie. kept opens it only with the same bound, which is a session, or
+// empty. So no one else can forge the cookie or make it last longer.
 func (p *Page) keep(suffix, value, bound string, lasts time.Duration) {
 	plain := binary.BigEndian.AppendUint64(make([]byte, 0, expiryBytes+len(value)), uint64(p.Now().Add(lasts).Unix()))
 	sealed := p.console.seal.Seal(append(plain, value...), cookieData(suffix, bound))
 	p.setCookie(suffix, base64.RawURLEncoding.EncodeToString(sealed), lasts)
 }
 
-// kept returns what keep has sealed, as long as that lasts. A browser may send several cookies of the name, as
-// another host may have set some. Exactly one of them must open.
+// kept returns the value that keep has sealed, until it expires. A browser may send several cookies of the
+// name, because another host may have set some. Exactly one of them must open.
 func (p *Page) kept(suffix, bound string) (value string, ok bool) {
 	for _, cookie := range p.Request.CookiesNamed(p.cookieName(suffix)) {
 		sealed, err := base64.RawURLEncoding.DecodeString(cookie.Value)
@@ -72,8 +72,8 @@ func (p *Page) kept(suffix, bound string) (value string, ok bool) {
 	return value, ok
 }
 
-// drop has the browser forget a cookie.
+// drop removes a cookie from the browser.
 func (p *Page) drop(suffix string) { p.setCookie(suffix, "", 0) }
 
-// cookieData binds a sealed value to its cookie, and to the session that it is for, if any.
+// cookieData returns the data that binds a sealed value to its cookie, and to its session, if any.
 func cookieData(suffix, bound string) []byte { return []byte("cookie" + suffix + "|" + bound) }

@@ -12,17 +12,17 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Form is a form with what was typed into it, and what is wrong with that.
+// Form is a form with the values that were typed, and their faults.
 type Form struct {
 	Values  url.Values
-	Problem *Problem // nil: nothing is
+	Problem *Problem // nil: no faults
 }
 
-// NewForm returns a form with values to begin with.
+// NewForm returns a form with initial values.
 func NewForm(values url.Values) *Form { return &Form{Values: values} }
 
-// Failed reports whether err is a fault of what was typed, which the form then shows. Every other
-// error is the handler's to return.
+// Failed reports whether err is a fault of the typed values, which the form then shows. The handler returns
+// every other error.
 func (f *Form) Failed(err error) bool {
 	p, ok := errors.AsType[*Problem](err)
 	if !ok || p.Status != http.StatusBadRequest && p.Status != http.StatusConflict && p.Status != http.StatusRequestEntityTooLarge {
@@ -32,7 +32,7 @@ func (f *Form) Failed(err error) bool {
 	return true
 }
 
-// fault returns what is wrong with the field at a pointer, or below it.
+// fault returns the fault of the field at a pointer, or below it.
 func (f *Form) fault(pointer string) string {
 	if f == nil || f.Problem == nil {
 		return ""
@@ -45,7 +45,7 @@ func (f *Form) fault(pointer string) string {
 	return ""
 }
 
-// Refuse says what is wrong with a field, before the API is asked.
+// Refuse adds a fault to a field, before the API is called.
 func (f *Form) Refuse(name, detail string) {
 	f.Problem = &Problem{
 		Title: "Invalid input", Status: http.StatusBadRequest, Code: "INVALID_INPUT", Detail: "The form has a fault.",
@@ -53,8 +53,8 @@ func (f *Form) Refuse(name, detail string) {
 	}
 }
 
-// JSON returns the JSON that was typed into a field. Only JSON can be put into the API's body at all, so the
-// API can't say that something else is none.
+// JSON returns the JSON that was typed into a field. Text that is not JSON can't be put into the API's body, so
+// the console has to report it.
 func (f *Form) JSON(name string) (text jsontext.Value, ok bool) {
 	text = jsontext.Value(strings.TrimSpace(f.Values.Get(name)))
 	if ok = text.IsValid(); !ok {
@@ -63,7 +63,8 @@ func (f *Form) JSON(name string) (text jsontext.Value, ok bool) {
 	return text, ok
 }
 
-// Again is what comes of showing a form again that failed with err: who may change and not read sees err alone.
+// Again returns the error of showing a form again that failed with err. A person who may change but not read
+// gets only err.
 func Again(shown, err error) error {
 	if shown == nil {
 		return nil
@@ -71,7 +72,7 @@ func Again(shown, err error) error {
 	return err
 }
 
-// Rest returns the faults that none of the fields is at.
+// Rest returns the faults that belong to none of the fields.
 func (f *Form) Rest(pointers ...string) []Fault {
 	if f == nil || f.Problem == nil {
 		return nil
@@ -96,10 +97,10 @@ type Field struct {
 	Rows                                         int
 }
 
-// Option is what a field may be set to.
+// Option is a possible value of a field.
 type Option struct{ Value, Label string }
 
-// Choices are values to choose from, named as they are, after one that stands for none of them.
+// Choices returns options for values, labelled with the values themselves, after an option none for no value.
 func Choices[S ~string](none string, values ...S) []Option {
 	list := []Option{{Value: "", Label: none}}
 	for _, value := range values {
@@ -108,8 +109,8 @@ func Choices[S ~string](none string, values ...S) []Option {
 	return list
 }
 
-// newField returns the field of a form whose value the API has at a JSON pointer: its name in
-// the form is the pointer without the first slash.
+// newField returns the field for a JSON pointer of the API: its name in the form is the pointer without the
+// first slash.
 func newField(f *Form, pointer, label string) Field {
 	name := strings.TrimPrefix(pointer, "/")
 	field := Field{Name: name, Label: label, Type: "text", Fault: f.fault(pointer)}
@@ -119,10 +120,10 @@ func newField(f *Form, pointer, label string) Field {
 	return field
 }
 
-// ID is the element's.
+// ID returns the id of the HTML element.
 func (f Field) ID() string { return "f-" + strings.ReplaceAll(f.Name, "/", "-") }
 
-// What a template adds to a field: (field .Form "/url" "Address" | hint "https only" | required).
+// Functions that templates apply to a field: (field .Form "/url" "Address" | hint "https only" | required).
 
 func withHint(hint string, f Field) Field      { f.Hint = hint; return f }
 func withType(kind string, f Field) Field      { f.Type = kind; return f }
@@ -132,24 +133,24 @@ func withOptions(list []Option, f Field) Field { f.Options = list; return f }
 func withRequired(f Field) Field               { f.Required = true; return f }
 func asWide(f Field) Field                     { f.Wide = true; return f }
 
-// State is what stands where there is nothing to show, for the template "state": there is
-// nothing yet, nothing fits the filter, or it is no longer kept.
+// State is shown when there is nothing to list, by the template "state": nothing exists yet, nothing matches
+// the filter, or the data is no longer kept.
 type State struct {
 	Icon, Title, Text string
-	Command           string // that makes something
+	Command           string // a command that makes something
 	Link, LinkLabel   string
 }
 
-// Confirm is a page that asks before an act: it names the thing and what becomes of it.
+// Confirm is a page that asks before an action: it names the thing and the effect.
 type Confirm struct {
 	Title  string // "Delete webhook we_…?"
-	Effect string // what becomes of it, in a sentence
+	Effect string // the effect, in a sentence
 	Facts  []Fact
-	Verb   string // of the button: "Delete webhook"
+	Verb   string // label of the button: "Delete webhook"
 	Danger bool
-	Action string // where the form is posted to
+	Action string // target of the form
 	Hidden url.Values
-	Back   string // where Cancel leads
+	Back   string // target of Cancel
 }
 
 // Fact is a line of a list of names and values.
@@ -158,17 +159,18 @@ type Fact struct{ Name, Value string }
 // Tab is one of several views of a thing, for the template "tabs".
 type Tab struct {
 	Label, Path string
-	Count       string // empty: none is shown
+	Count       string // empty: not shown
 	Current     bool
 }
 
-// Paging leads through a list, for the template "paging". A list has no last page: nobody counts.
+// Paging has the links through a list, for the template "paging". There is no link to the last page, because
+// lists are not counted.
 type Paging struct{ Newer, Older string }
 
-// maxTrail is how many pages back "Newer" leads; then it leads to the newest.
+// maxTrail is how many pages back "Newer" leads; after that, it leads to the newest page.
 const maxTrail = 8
 
-// Paging returns what leads through a list with cursors. Next is the answer's nextCursor.
+// Paging returns the links through a list with cursors. Next is the answer's nextCursor.
 func (p *Page) Paging(next *string) Paging {
 	var paging Paging
 	query := p.Request.URL.Query()
@@ -208,8 +210,7 @@ func (p *Page) Paging(next *string) Paging {
 	return paging
 }
 
-// Offsets returns what leads through a list with limit and offset. Shown is how many entries the
-// page has.
+// Offsets returns the links through a list with limit and offset. Shown is the number of entries on the page.
 func (p *Page) Offsets(offset, shown, total int) Paging {
 	var paging Paging
 	at := func(offset int) string {
@@ -232,10 +233,10 @@ func (p *Page) Offsets(offset, shown, total int) Paging {
 	return paging
 }
 
-// typing is how the browser's field for times writes one, which is in UTC.
+// typing is the format of the browser's field for times, in UTC.
 const typing = "2006-01-02T15:04:05"
 
-// FieldToRFC3339 makes RFC 3339 of what the browser's field for times says.
+// FieldToRFC3339 converts the value of the browser's field for times to RFC 3339.
 func FieldToRFC3339(text string) string {
 	for _, layout := range []string{typing, "2006-01-02T15:04", "2006-01-02 15:04", time.DateOnly} {
 		if t, err := time.Parse(layout, text); err == nil {
@@ -245,14 +246,14 @@ func FieldToRFC3339(text string) string {
 	return text
 }
 
-// Range is a choice of a time, for the template "range": a span up to now, or from when to when.
+// Range is a choice of a time range, for the template "range": a span up to now, or a start and an end.
 type Range struct {
 	Form         *Form
 	Since, Until string // the names of the parameters
 	Spans        []Tab
 }
 
-// Range returns the choice for a page whose parameters have these names.
+// Range returns the choice for a page with these names of parameters.
 func (p *Page) Range(form *Form, since, until string) Range {
 	r := Range{Form: form, Since: since, Until: until}
 	now := p.Now().UTC().Truncate(time.Minute)
@@ -270,8 +271,8 @@ func (p *Page) Range(form *Form, since, until string) Range {
 	return r
 }
 
-// Filters returns what the page's address says under the names, as the API takes it, and a form that
-// shows it. since, until, startTime, endTime, startDate and endDate are times.
+// Filters returns the parameters with the names in the page's address, in the form of the API, and a form that
+// shows them. since, until, startTime, endTime, startDate and endDate are times.
 func (p *Page) Filters(names ...string) (url.Values, *Form) {
 	query, shown := p.Pick(names...), p.Pick(names...)
 	for _, name := range []string{"since", "until", "startTime", "endTime", "startDate", "endDate"} {

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Hit is a page that a search leads to: of a thing, or of an act.
+// Hit is a result of a search: the page of a thing, or an action.
 type Hit struct {
-	Label, More string // both are looked through
+	Label, More string // a search looks through both
 	Path, Icon  string
 	Act         bool
 }
@@ -15,8 +15,8 @@ type Hit struct {
 // HitsShown is how many hits a search shows.
 const HitsShown = 30
 
-// Find returns what the modules have in which every word of a text is, things before acts. More says that there are
-// others.
+// Find returns the hits of all modules that contain every word of a text, things before actions. more says that
+// there are further hits.
 func (p *Page) Find(text string) (found []Hit, more bool) {
 	text = strings.ToLower(text)
 	words := strings.Fields(text)

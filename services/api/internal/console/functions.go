@@ -17,8 +17,8 @@ import (
 	"waybill.dev/shared/look"
 )
 
-// functions are what templates may call, beside those of the elements. They return text, which is escaped where it stands:
-// none of them returns HTML.
+// functions are the functions that templates may call, in addition to those of the elements. They return text, which is
+// escaped in the template; none of them returns HTML.
 func functions(a *look.Assets) template.FuncMap {
 	own := template.FuncMap{
 		"pretty": Pretty, "number": Number, "percent": percent, "millis": Millis, "path": pathOf, "query": queryOf,
@@ -31,17 +31,16 @@ func functions(a *look.Assets) template.FuncMap {
 	return own
 }
 
-// Visible makes characters visible that would hide or turn around what follows.
+// Visible makes invisible characters visible, such as those that hide or reverse the following text.
 func Visible(text any) string { return look.Visible(text) }
 
-// Offset says how long after another time something was: +1.2 s.
+// Offset returns how long after another time something was: +1.2 s.
 func Offset(d time.Duration) string { return look.Offset(d) }
 
-// Clock is a time in UTC, which the browser shows in its own zone in titles of charts.
+// Clock returns a time in UTC, which the browser shows in its own zone in titles of charts.
 func Clock(at any) string { return look.Clock(at) }
 
-// Pretty writes JSON with indentation, its numbers and strings as they are; what is no JSON
-// stays as it is.
+// Pretty indents JSON without changing its numbers and strings; text that is not JSON stays as it is.
 func Pretty(raw any) string {
 	var text []byte
 	switch v := raw.(type) {
@@ -65,8 +64,8 @@ func Pretty(raw any) string {
 	return Visible(string(value))
 }
 
-// Editable is JSON as a form has it: indented, and with what would steer the reader's eye as JSON escapes it, which means the
-// same when it is sent.
+// Editable returns JSON for a form: indented, with misleading characters escaped, so that it has the same meaning when it is
+// sent.
 func Editable(body string) string {
 	value := jsontext.Value(body).Clone()
 	if value.Format(jsontext.PreserveRawStrings(true), jsontext.WithIndent("  "), jsontext.SpaceAfterColon(true), jsontext.AllowDuplicateNames(true)) == nil {
@@ -107,7 +106,7 @@ func Number(n any) string {
 	return sign + digits
 }
 
-// percent writes a share of one as 99.95 %, and nil, the share of no attempts, as a dash.
+// percent writes a share between 0 and 1 as 99.95 %, and nil, the share of no attempts, as a dash.
 func percent(share any) string {
 	var v float64
 	switch s := share.(type) {
@@ -123,12 +122,12 @@ func percent(share any) string {
 	}
 	text := strconv.FormatFloat(v*100, 'f', 2, 64)
 	if text == "100.00" && v < 1 {
-		text = "99.99" // not all is not all
+		text = "99.99" // less than all must not show as 100
 	}
 	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".") + "\u202f%"
 }
 
-// Millis writes milliseconds: 12 ms, 1.2 s.
+// Millis writes a number of milliseconds: 12 ms, 1.2 s.
 func Millis(ms any) string {
 	var v float64
 	switch n := ms.(type) {
@@ -157,7 +156,7 @@ func Millis(ms any) string {
 	return strconv.FormatFloat(v, 'f', 0, 64) + "\u202fms"
 }
 
-// pathOf is Path of values of several types.
+// pathOf is Path for values of several types.
 func pathOf(segments ...any) string {
 	texts := make([]string, len(segments))
 	for i, segment := range segments {
@@ -166,7 +165,7 @@ func pathOf(segments ...any) string {
 	return Path(texts...)
 }
 
-// queryOf writes names and values in turn as a query, without those that are empty.
+// queryOf writes alternating names and values as a query, without empty values.
 func queryOf(pairs ...any) string {
 	query := url.Values{}
 	for i := 0; i+1 < len(pairs); i += 2 {

@@ -8,7 +8,7 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// lookEvery is how soon a stream ends after its session has.
+// lookEvery is the maximum time from the end of a session to the end of its streams.
 const lookEvery = 10 * time.Second
 
 // whileSignedIn returns a context that ends with the session.

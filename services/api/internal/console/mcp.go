@@ -9,10 +9,10 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// mcpPath is where Waybill's MCP server answers, which is a route of the gateway.
+// mcpPath is the path of Waybill's MCP server, which is a route of the gateway.
 const mcpPath = "/mcp"
 
-// Toolset is the one that a tool is in; empty: it is in none.
+// Toolset returns the toolset of a tool; empty: it is in none.
 func (a *API) Toolset(tool string) string {
 	for _, o := range a.page.console.Operations {
 		if o.Tool == tool {
@@ -22,9 +22,9 @@ func (a *API) Toolset(tool string) string {
 	return ""
 }
 
-// MCP sends a message to the MCP server, in process and as the session's principal: the server
-// shows and calls what it would with the session's key, all of it, and its tools are the API's operations.
-// The answer is a message too. A problem is of HTTP: no right to use the server, or no server.
+// MCP sends a message to the MCP server, in process and as the session's principal: the server shows and
+// calls everything that it would with the session's key, and its tools are the API's operations. The
+// answer is a message, too. A problem means that HTTP failed: no right to use the server, or no server.
 func (a *API) MCP(message []byte) (answer []byte, failed *Problem) {
 	p := a.page
 	request, err := a.request(http.MethodPost, mcpPath, "tools=all&schemas=1", content{"application/json", message})
@@ -32,7 +32,7 @@ func (a *API) MCP(message []byte) (answer []byte, failed *Problem) {
 		return nil, p.own(err)
 	}
 	request.Header.Set("Accept", "application/json")
-	// There is a credential, and the context says whose: see Service.Authenticate.
+	// The header says that there is a credential; the context has its principal: see Service.Authenticate.
 	request.Header.Set("Authorization", "Bearer console")
 	recorded := &recorder{status: http.StatusOK, header: make(http.Header)}
 	p.console.API.ServeHTTP(recorded, request)

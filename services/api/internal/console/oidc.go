@@ -19,16 +19,16 @@ import (
 	"waybill.dev/shared/problem"
 )
 
-// OIDC says who signs people in besides keys: an OpenID Connect provider, at which the console is
-// a client. It is off without an Issuer. Who signs in so must be a manager of a consumer, by sub
-// or by a verified email address, and has the scopes of that consumer.
+// OIDC is the OpenID Connect provider that signs people in, in addition to keys; the console is its
+// client. It is off without an Issuer. A person who signs in this way must be a manager of a
+// consumer, by sub or by a verified email address, and has the scopes of that consumer.
 type OIDC struct {
 	Issuer, ClientID string
 	ClientSecret     domain.Secret
 }
 
 const (
-	// oidcTime is how long somebody may take at the provider, and to choose a consumer.
+	// oidcTime is how long a person may take at the provider, and to choose a consumer.
 	oidcTime = 10 * time.Minute
 	// askTime bounds a request to the provider.
 	askTime = 10 * time.Second
@@ -36,8 +36,8 @@ const (
 	oidcPath = "/console/oidc"
 )
 
-// provider is the OpenID Connect provider. What it says of itself is read when somebody first
-// signs in: the console starts while it is away.
+// provider is the OpenID Connect provider. Its metadata is read at the first sign-in, so that the
+// console can start while the provider is away.
 type provider struct {
 	options OIDC
 	client  *http.Client
@@ -55,14 +55,14 @@ func newProvider(o OIDC) (*provider, error) {
 	return &provider{options: o, client: &http.Client{Timeout: askTime}}, nil
 }
 
-// discover returns the provider. It is asked by one call at a time, whose answer all get who
-// wait for it, each until its own context ends.
+// discover returns the provider. Only one call at a time asks the provider; the other callers wait
+// for its answer, each until its own context ends.
 func (p *provider) discover(ctx context.Context) (*oidc.Provider, error) {
 	if known := p.known.Load(); known != nil {
 		return known, nil
 	}
 	answer := p.asking.DoChan("", func() (any, error) {
-		// The provider fetches its keys later, too: it must not end with this request.
+		// The provider also fetches its keys later, so its context must not end with this request.
 		found, err := oidc.NewProvider(oidc.ClientContext(context.WithoutCancel(ctx), p.client), p.options.Issuer)
 		if err == nil {
 			p.known.Store(found)
@@ -87,7 +87,7 @@ func (p *provider) config(known *oidc.Provider, base string) *oauth2.Config {
 	}
 }
 
-// journey is what the browser keeps while its user is at the provider.
+// journey is the data in a cookie while the person is at the provider.
 type journey struct {
 	State    string `json:"state"`
 	Nonce    string `json:"nonce"`
@@ -95,8 +95,8 @@ type journey struct {
 	Next     string `json:"next"`
 }
 
-// startOIDC leads to the provider. It is a link, no form: browsers apply form-action to where a
-// form's answer leads.
+// startOIDC redirects to the provider. It is a link, not a form: browsers apply form-action to the
+// redirect after a form, too.
 func (c *Console) startOIDC(p *Page) error {
 	known, err := c.oidc.discover(p.Context())
 	if err != nil {
@@ -116,16 +116,16 @@ func (c *Console) providerAway(err error) error {
 	return problem.New(problem.Unavailable, "The identity provider can't be reached now. Try again, or sign in with a key.")
 }
 
-// person is who has signed in at the provider.
+// person is a person who has signed in at the provider.
 type person struct {
 	Sub           string `json:"sub"`
 	Email         string `json:"email"`
 	EmailVerified bool   `json:"email_verified"`
-	// Party is whom the token was issued to; empty: it is not said.
+	// Party is the party that the token was issued to; empty: the token does not say.
 	Party string `json:"azp,omitempty"`
 }
 
-// managing is the person as consumers name their managers.
+// managing returns the person in the form in which consumers name their managers.
 func (p person) managing() access.Person {
 	who := access.Person{Sub: p.Sub}
 	if p.EmailVerified {
@@ -134,7 +134,7 @@ func (p person) managing() access.Person {
 	return who
 }
 
-// name is the person as pages show it.
+// name returns the person's name for pages.
 func (p person) name() string {
 	if p.Email != "" && p.EmailVerified {
 		return p.Email
@@ -142,12 +142,12 @@ func (p person) name() string {
 	return p.Sub
 }
 
-// refused is the answer to who comes back from the provider without what must be there.
+// refused answers a person who comes back from the provider without valid data.
 func (p *Page) refused(wrong string) error {
 	return p.show(http.StatusUnauthorized, "sign-in.html", "Sign in", SignIn{Next: "/console", Wrong: wrong, OIDC: true})
 }
 
-// endOIDC takes who comes back from the provider.
+// endOIDC handles the return from the provider.
 func (c *Console) endOIDC(p *Page) error {
 	j, ok := p.journey()
 	p.drop(stateCookie)
@@ -173,7 +173,7 @@ func (p *Page) journey() (j journey, ok bool) {
 	return j, j.State != "" && j.Nonce != "" && j.Verifier != ""
 }
 
-// identify exchanges the code and verifies what the provider says of the person.
+// identify exchanges the code and verifies the provider's token for the person.
 func (c *Console) identify(p *Page, j journey) (person, error) {
 	known, err := c.oidc.discover(p.Context())
 	if err != nil {
@@ -203,7 +203,7 @@ func (c *Console) identify(p *Page, j journey) (person, error) {
 	return who, nil
 }
 
-// withoutBody leaves out what the provider answered: it may have what is secret.
+// withoutBody removes the provider's answer from an error: it may contain secrets.
 func withoutBody(err error) error {
 	if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
 		return fmt.Errorf("the provider answered %q", refused.ErrorCode)

@@ -17,10 +17,10 @@ import (
 	"waybill.dev/shared/requestid"
 )
 
-// maxForm bounds a form; the API's own bounds hold for what is made of it.
+// maxForm bounds a form; the API has its own bounds for the data.
 const maxForm = 1 << 20
 
-// Page is one request of a page, and what is known of who asks.
+// Page is one request for a page, with the caller's session.
 type Page struct {
 	Request   *http.Request
 	Writer    http.ResponseWriter
@@ -34,7 +34,7 @@ type Page struct {
 	calls   []Call
 	cli     string
 	form    url.Values
-	lease   *body.Lease // what is posted is read within
+	lease   *body.Lease // memory for reading posted data
 }
 
 func (c *Console) newPage(w http.ResponseWriter, r *http.Request, b bound) *Page {
@@ -43,16 +43,16 @@ func (c *Console) newPage(w http.ResponseWriter, r *http.Request, b bound) *Page
 	return p
 }
 
-// Context is the request's.
+// Context returns the context of the request.
 func (p *Page) Context() context.Context { return p.Request.Context() }
 
-// Param returns what stands in the path for a parameter.
+// Param returns the value of a parameter of the path.
 func (p *Page) Param(name string) string { return p.Request.PathValue(name) }
 
-// Query returns a parameter of the query; empty: it is not there.
+// Query returns a parameter of the query; empty: there is none.
 func (p *Page) Query(name string) string { return p.Request.URL.Query().Get(name) }
 
-// Pick returns those parameters of the query that are there, to be handed to the API.
+// Pick returns those of the named parameters that the query has, to be passed to the API.
 func (p *Page) Pick(names ...string) url.Values {
 	given, picked := p.Request.URL.Query(), url.Values{}
 	for _, name := range names {
@@ -63,10 +63,10 @@ func (p *Page) Pick(names ...string) url.Values {
 	return picked
 }
 
-// Form returns what was posted, of at most 1 MiB.
+// Form returns the posted form, of at most 1 MiB.
 func (p *Page) Form() (url.Values, error) { return p.formOf(maxForm) }
 
-// formOf is Form for one of at most limit bytes.
+// formOf is Form with a limit in bytes.
 func (p *Page) formOf(limit int64) (url.Values, error) {
 	if p.form != nil {
 		return p.form, nil
@@ -89,54 +89,54 @@ func (p *Page) formOf(limit int64) (url.Values, error) {
 
 var errForm = problem.New(problem.InvalidInput, "The form can't be read.")
 
-// Account is the session's account.
+// Account returns the session's account.
 func (p *Page) Account() string { return p.Session.Principal.Account }
 
-// May reports whether the session's key has a scope: to leave out an act that the API would
-// refuse. It guards nothing.
+// May reports whether the session's key has a scope. It serves to leave out an action that the API would
+// refuse; it protects nothing.
 func (p *Page) May(scope domain.Scope) bool { return p.Session.Principal.May(scope) }
 
-// Bootstrap reports whether it is the bootstrap key that has signed in.
+// Bootstrap reports whether the session was opened with the bootstrap key.
 func (p *Page) Bootstrap() bool { return p.Session.Principal.Type == apikey.TypeBootstrap }
 
-// CLI says how the command line does what the page shows, without the name of the program:
-// "deliveries list --status failed". It is shown in the drawer "as API".
+// CLI sets the command that does the same as the page, without the name of the program: "deliveries list
+// --status failed". The drawer "as API" shows it.
 func (p *Page) CLI(command string) { p.cli = command }
 
-// Show answers with a page: a template of the module, by the name of its file, with its data.
+// Show answers with a page. name is the file name of a template of the module.
 func (p *Page) Show(name, title string, data any) error {
 	return p.show(http.StatusOK, name, title, data)
 }
 
-// ShowInvalid is Show for a form that comes back with what is wrong with it, see Form.Failed. It
-// has the status of the API's answer.
+// ShowInvalid is Show for a form that is shown again with its faults, see Form.Failed. It has the status of the
+// API's answer.
 func (p *Page) ShowInvalid(name, title string, data any, form *Form) error {
 	return p.show(form.Problem.Status, name, title, data)
 }
 
-// ShowConfirm asks before an act, on a page that needs no script.
+// ShowConfirm asks before an action, on a page that needs no script.
 func (p *Page) ShowConfirm(c Confirm) error {
 	p.bound.pages = p.console.layouts.own
 	return p.show(http.StatusOK, "confirm.html", c.Title, c)
 }
 
-// Redirect leads to another page of the console, by GET.
+// Redirect redirects to another page of the console, by GET.
 func (p *Page) Redirect(path string) error {
 	p.Writer.Header().Set("Location", path)
 	p.Writer.WriteHeader(http.StatusSeeOther)
 	return nil
 }
 
-// Done leads to another page and has it say what was done.
+// Done redirects to another page, which shows a message about the action.
 func (p *Page) Done(message, path string) error {
 	p.keep(flashCookie, message, p.Session.ID, flashTime)
 	return p.Redirect(path)
 }
 
-// flashTime is how long the browser may take to the page that says what was done.
+// flashTime is how long the message of Done waits for the next page.
 const flashTime = 30 * time.Second
 
-// flash returns what the page before has done in this session, once.
+// flash returns the message of the last Done in this session, once.
 func (p *Page) flash() string {
 	text, ok := p.kept(flashCookie, p.Session.ID)
 	if ok {
@@ -145,7 +145,7 @@ func (p *Page) flash() string {
 	return text
 }
 
-// theme is light, dark, or auto, which is as the system has it.
+// theme returns light, dark, or auto, which follows the system.
 func (p *Page) theme() string {
 	if theme, ok := p.kept(themeCookie, ""); ok {
 		return theme
@@ -153,13 +153,13 @@ func (p *Page) theme() string {
 	return "auto"
 }
 
-// secure reports whether the browser came by https.
+// secure reports whether the browser uses https.
 func (p *Page) secure() bool {
 	view := edge.Of(p.Request)
 	return view.Scheme == "https" || strings.HasPrefix(view.Base, "https://")
 }
 
-// Base is what a link to the API begins with, for commands to be copied.
+// Base returns the beginning of a link to the API, for commands to be copied.
 func (p *Page) Base() string {
 	view := edge.Of(p.Request)
 	if view.Base != "" {
@@ -168,10 +168,10 @@ func (p *Page) Base() string {
 	return view.Scheme + "://" + view.Host
 }
 
-// Now is the time of the answer.
+// Now returns the time of the answer.
 func (p *Page) Now() time.Time { return time.Now() }
 
-// fail answers with the page that err stands for.
+// fail answers with the page for err.
 func (p *Page) fail(err error) {
 	shown, ok := errors.AsType[*Problem](err)
 	if !ok {
@@ -201,7 +201,7 @@ func (p *Page) fail(err error) {
 	}
 }
 
-// own makes a problem of an error that is not the API's.
+// own makes a problem from an error that does not come from the API.
 func (p *Page) own(err error) *Problem {
 	known, ok := errors.AsType[*problem.Problem](err)
 	switch {
@@ -216,7 +216,7 @@ func (p *Page) own(err error) *Problem {
 	return &Problem{Status: known.Status(), Title: http.StatusText(known.Status()), Detail: known.Detail, Code: string(known.Code), RequestID: p.RequestID}
 }
 
-// toSignIn leads to the sign-in, and from there back.
+// toSignIn redirects to the sign-in, which redirects back.
 func (p *Page) toSignIn() {
 	target := "/console/sign-in"
 	if p.Request.Method == http.MethodGet || p.Request.Method == http.MethodHead {
@@ -228,7 +228,8 @@ func (p *Page) toSignIn() {
 	p.Writer.WriteHeader(http.StatusSeeOther)
 }
 
-// Has reports whether a module has registered a page that the session may go to, so that no link leads nowhere.
+// Has reports whether a module has registered a page and the session may see it, so that there are no dead
+// links.
 func (p *Page) Has(path string) bool {
 	for i := range p.console.nav {
 		if e := &p.console.nav[i]; strings.HasPrefix(path+"/", e.Path+"/") && !p.sees(e) {

@@ -24,18 +24,18 @@ import (
 //go:embed templates/*.html
 var templateFiles embed.FS
 
-// templates are the kernel's: the frames and the elements, which each page of a module is
-// read together with, and pages of its own.
+// templates are the kernel's templates: the frames and elements, which are parsed together with each page of a module, and the
+// kernel's own pages.
 type templates struct {
 	base func() (*template.Template, error)
 	own  pages
 }
 
-// pages are the templates of pages by their names. Each is read when it is first shown: those of all
-// modules take 10 MB, and most processes never show one.
+// pages are the templates of pages by their names. Each is parsed when it is first shown: those of all modules take 10 MB, and most
+// processes never show one.
 type pages map[string]func() (*template.Template, error)
 
-// kernelParts are those of the kernel's templates that are no pages.
+// kernelParts matches the kernel's templates that are not pages.
 const kernelParts = "templates/_*.html"
 
 func newTemplates(a *look.Assets) (*templates, error) {
@@ -86,8 +86,7 @@ func (t *templates) pages(files fs.FS) (pages, error) {
 	return list, nil
 }
 
-// read reads a page, with the parts beside it, as the template main of a set of its own, which has the
-// kernel's parts as well.
+// read parses a page, with the parts in its folder, as the template main of its own set, which also has the kernel's parts.
 func (t *templates) read(files fs.FS, name string) (*template.Template, error) {
 	base, err := t.base()
 	if err != nil {
@@ -121,11 +120,11 @@ func (p pages) get(name string) (*template.Template, error) {
 	return read()
 }
 
-// frame is what the layout works with.
+// frame is the data of the layout.
 type frame struct {
 	Title     string
 	Signed    bool
-	Live      bool // whether the session may follow what happens
+	Live      bool // the session may follow changes
 	Nav       []navGroup
 	Account   string
 	Who       string
@@ -137,7 +136,7 @@ type frame struct {
 	Data      any
 }
 
-// navGroup is a group of the navigation under its name.
+// navGroup is a group of the navigation with its name.
 type navGroup struct {
 	Name  string
 	Lines []navLine
@@ -149,7 +148,7 @@ type navLine struct {
 	Current bool
 }
 
-// sample is how a program does what the page shows.
+// sample shows how a program does the same as the page.
 type sample struct{ Name, Text string }
 
 // show answers with a page.
@@ -179,7 +178,7 @@ func (p *Page) show(status int, name, title string, data any) error {
 	return nil
 }
 
-// who names the key, or the person, that has signed in.
+// who returns the name of the key, or of the person, that has signed in.
 func (s Session) who() string {
 	switch {
 	case s.Person != "":
@@ -190,18 +189,18 @@ func (s Session) who() string {
 	return s.Principal.ID
 }
 
-// Operates reports whether the session is an admin's of the operator's account.
+// Operates reports whether the session is that of an admin of the operator's account.
 func (p *Page) Operates() bool {
 	return p.May(domain.ScopeAdmin) && p.Account() == domain.DefaultAccount
 }
 
-// sees reports whether the session may go to an entry of the navigation.
+// sees reports whether the session may see the page of a navigation entry.
 func (p *Page) sees(e *NavEntry) bool {
 	return (!e.Operator || p.Operates()) && !slices.ContainsFunc(e.Scopes, func(s domain.Scope) bool { return !p.May(s) })
 }
 
-// nav returns the navigation in its groups, without what the session may not go to. The line with the longest path that the page is
-// below is the current one.
+// nav returns the groups of the navigation, without entries that the session may not see. The current entry is the one with the
+// longest path above the page.
 func (p *Page) nav() []navGroup {
 	current := -1
 	for i, entry := range p.console.nav {
@@ -228,8 +227,8 @@ func (p *Page) nav() []navGroup {
 	return groups
 }
 
-// samples says how curl, the command line and an MCP client do what the page shows. Of an operation
-// that is called for each row, the first call stands for all.
+// samples shows how curl, the command line and an MCP client do the same as the page. If an operation is called for each row, only
+// its first call is shown.
 func (p *Page) samples() []sample {
 	var list []sample
 	shown := map[string]bool{}
@@ -265,7 +264,7 @@ func (p *Page) curl(call Call) string {
 	return text + quoted(target)
 }
 
-// Shell quotes text for a shell, where that is needed.
+// Shell quotes text for a shell, if needed.
 func Shell(text string) string {
 	if text != "" && strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:,=@") == "" {
 		return text
@@ -276,8 +275,8 @@ func Shell(text string) string {
 // quoted quotes text for a shell.
 func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
-// mcpCall writes a call as the message of an MCP client; empty: no tool makes it, or it has a body, in
-// which there may be secrets.
+// mcpCall returns a call as the message of an MCP client; empty: no tool makes the call, or it has a body, which may contain
+// secrets.
 func mcpCall(call Call) string {
 	if call.Operation.Tool == "" || len(call.Body) > 0 {
 		return ""
@@ -314,7 +313,7 @@ func mcpCall(call Call) string {
 	return string(text)
 }
 
-// plainValue is a value of a query as JSON has it: a number or true or false where it is one.
+// plainValue returns a value of a query for JSON: as a number or true or false if it is one.
 func plainValue(text string) any {
 	if n, err := strconv.Atoi(text); err == nil && strconv.Itoa(n) == text {
 		return n
@@ -325,8 +324,7 @@ func plainValue(text string) any {
 	return text
 }
 
-// Execute returns what a template of a module makes of data, without the frame around it. For
-// tests.
+// Execute executes a template of a module with data, without the frame around it. For tests.
 func Execute(m Module, name string, data any) (string, error) {
 	a, err := newAssets()
 	if err != nil {

@@ -15,26 +15,26 @@ import (
 )
 
 const (
-	// idleTime and wholeTime are how long a session lasts without being used, and in all.
+	// idleTime and wholeTime are how long a session lasts without being used, and in total.
 	idleTime  = 12 * time.Hour
 	wholeTime = 7 * 24 * time.Hour
 	// linkTime is how long a one-time link works.
 	linkTime = 60 * time.Second
-	// seenEvery is how exactly the use of a session is noted.
+	// seenEvery is the precision with which the use of a session is stored.
 	seenEvery = time.Minute
-	// memoryTime is how long a session is known while the store is away.
+	// memoryTime is how long a session is remembered while the store is away.
 	memoryTime = 60 * time.Second
-	// memorySize bounds what is known of sessions.
+	// memorySize bounds the number of sessions in memory.
 	memorySize = 4096
 
 	maxUserAgent = 256
 )
 
-// Session is somebody who is signed in.
+// Session is a session of a person or key that is signed in.
 type Session struct {
 	access.Session
 
-	Principal apikey.Principal // what the key may do now
+	Principal apikey.Principal // the present rights of the key
 }
 
 func hashOf(token string) []byte {
@@ -42,8 +42,8 @@ func hashOf(token string) []byte {
 	return sum[:]
 }
 
-// token returns the hash of what the session's cookie holds; nil: there is none, or more than
-// one, of which nobody could tell which is ours.
+// token returns the hash of the session's cookie; nil: there is none, or more than one, so that ours is
+// unknown.
 func (p *Page) token() []byte {
 	cookies := p.Request.CookiesNamed(p.cookieName(""))
 	if len(cookies) != 1 || len(cookies[0].Value) != 64 {
@@ -52,7 +52,7 @@ func (p *Page) token() []byte {
 	return hashOf(cookies[0].Value)
 }
 
-// admit lets in a browser with a session, and leads any other to the sign-in.
+// admit lets a browser with a session in, and redirects others to the sign-in.
 func (c *Console) admit(p *Page) error {
 	session, err := c.session(p.Context(), p.token())
 	if errors.Is(err, domain.ErrNotFound) {
@@ -66,11 +66,11 @@ func (c *Console) admit(p *Page) error {
 	return nil
 }
 
-// errAnswered says that the answer is there already.
+// errAnswered says that the request has already been answered.
 var errAnswered = errors.New("answered")
 
-// session returns the session with the hash, with what its key is now. ErrNotFound: there is
-// none any more. While the store is away, what was known a minute ago holds.
+// session returns the session with the hash, with the present rights of its key. ErrNotFound: there is
+// no such session any more. While the store is away, the state of up to a minute ago is used.
 func (c *Console) session(ctx context.Context, hash []byte) (Session, error) {
 	if hash == nil {
 		return Session{}, domain.ErrNotFound
@@ -102,7 +102,7 @@ func (c *Console) session(ctx context.Context, hash []byte) (Session, error) {
 	return session, nil
 }
 
-// principal returns what a session may do now; ok is false when it has ended.
+// principal returns the present rights of a session; ok is false when the session has ended.
 func (c *Console) principal(s access.Session, holder domain.KeyHolder, now time.Time) (p apikey.Principal, ok bool) {
 	if !now.Before(s.ExpiresOn) || now.Sub(s.SeenOn) >= idleTime {
 		return apikey.Principal{}, false
@@ -121,9 +121,9 @@ func (c *Console) principal(s access.Session, holder domain.KeyHolder, now time.
 	return p, holder.Account == s.Account
 }
 
-// openFresh starts a session in the place of the one that the browser had, which ends, and hands its
-// cookie out. Code, when there is one, is the hash of what is exchanged for the session; ErrNotFound: it
-// has been used. Nobody is signed in otherwise.
+// openFresh starts a session, ends the browser's previous one, and sets the cookie. Code, if not nil, is
+// the hash of the one-time code that is exchanged for the session. ErrNotFound: the code has been used,
+// and no session is opened.
 func (p *Page) openFresh(s access.Session, code []byte) error {
 	token, former := random(), p.token()
 	s.Hash, s.Kind = hashOf(token), access.KindSession
@@ -140,10 +140,10 @@ func (p *Page) openFresh(s access.Session, code []byte) error {
 	return nil
 }
 
-// proofLength is how much of a key is kept to tell it from another one: its checksum.
+// proofLength is how much of a key is kept to distinguish it from other keys: its checksum.
 const proofLength = 8
 
-// holderOf returns a session for the key that was shown.
+// holderOf returns a session for a key.
 func (c *Console) holderOf(ctx context.Context, key string) (access.Session, error) {
 	if len(key) > apikey.MaxLength || !apikey.Visible(key) || key == "" {
 		return access.Session{}, apikey.ErrUnauthenticated
@@ -161,12 +161,12 @@ func (c *Console) holderOf(ctx context.Context, key string) (access.Session, err
 	return s, nil
 }
 
-// cut returns text as every database keeps it, of at most 256 bytes.
+// cut returns text in a form that every database can store, of at most 256 bytes.
 func cut(text string) string {
 	return domain.CutText(text, maxUserAgent)
 }
 
-// memory knows sessions for a minute, for when the store is away.
+// memory remembers sessions for a minute, for when the store is away.
 type memory struct {
 	mu    sync.Mutex
 	known map[[sha256.Size]byte]remembered
@@ -211,7 +211,7 @@ func (p *Page) Sessions() ([]access.Session, error) {
 	return p.console.Sessions.ListSessions(ctx, p.Session.Session)
 }
 
-// EndOtherSessions ends them all but this one.
+// EndOtherSessions ends all sessions of the key or manager except this one.
 func (p *Page) EndOtherSessions() error {
 	ctx, cancel := context.WithTimeout(p.Context(), ownTime)
 	defer cancel()

@@ -18,13 +18,13 @@ import (
 	"waybill.dev/shared/problem"
 )
 
-// maxSignIn and maxTheme are the most bytes of forms that anybody may post without signing in.
+// maxSignIn and maxTheme bound the forms that may be posted without a session, in bytes.
 const (
 	maxSignIn = 4 << 10
 	maxTheme  = 1 << 10
 )
 
-// own registers what is the kernel's: the sign-in, and what every page uses.
+// own registers the kernel's own paths: the sign-in, and what every page uses.
 func (c *Console) own(mux *http.ServeMux) {
 	open := func(pattern string, handle func(*Page) error) {
 		_, path, _ := strings.Cut(pattern, " ")
@@ -46,7 +46,7 @@ func (c *Console) own(mux *http.ServeMux) {
 		open("POST /console/oidc/choice/decline", c.decline)
 	}
 	mux.Handle("GET /console/live", c.page(bound{Route{Method: http.MethodGet, Path: "/console/live", Handle: c.live}, c.layouts.own}))
-	// Every other path is nobody's, whatever the method.
+	// Every other path is unknown, whatever the method.
 	const others = "/console/"
 	mux.Handle(others, c.page(bound{Route{Path: others, Handle: func(p *Page) error {
 		if allowed := methodsOf(mux, p.Request, others); len(allowed) > 0 {
@@ -57,8 +57,8 @@ func (c *Console) own(mux *http.ServeMux) {
 	}}, c.layouts.own}))
 }
 
-// methodsOf returns the methods that the path of a request has a page for. Others is the pattern of
-// all paths without a page.
+// methodsOf returns the methods for which the path of a request has a page. Others is the pattern of all paths
+// without a page.
 func methodsOf(mux *http.ServeMux, r *http.Request, others string) []string {
 	var allowed []string
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
@@ -71,10 +71,10 @@ func methodsOf(mux *http.ServeMux, r *http.Request, others string) []string {
 	return allowed
 }
 
-// SignIn is what the sign-in shows.
+// SignIn is the data of the sign-in page.
 type SignIn struct {
 	Next  string
-	Wrong string // what is wrong; empty: nothing yet
+	Wrong string // the fault; empty: none yet
 	OIDC  bool
 }
 
@@ -86,7 +86,7 @@ func (c *Console) signInForm(p *Page) error {
 	return p.show(http.StatusOK, "sign-in.html", "Sign in", SignIn{Next: next, OIDC: c.oidc != nil})
 }
 
-// signIn checks a key as the API does and opens a session. A wrong one is answered with the form.
+// signIn checks a key as the API does and opens a session. A wrong key is answered with the form.
 func (c *Console) signIn(p *Page) error {
 	form, err := p.formOf(maxSignIn)
 	if err != nil {
@@ -120,10 +120,10 @@ func (c *Console) signOut(p *Page) error {
 	return p.Redirect("/console/sign-in")
 }
 
-// maxNext bounds where to go after the sign-in: browsers keep cookies of at most 4 KiB.
+// maxNext bounds the target after the sign-in: browsers keep cookies of at most 4 KiB.
 const maxNext = 2 << 10
 
-// safeNext returns where to go after the sign-in: a page of the console, whatever was asked for.
+// safeNext returns the target after the sign-in: always a page of the console.
 func safeNext(next string) string {
 	u, err := url.Parse(next)
 	if err != nil || len(next) > maxNext || u.Scheme != "" || u.Host != "" || u.Opaque != "" || strings.ContainsAny(next, "\\\r\n\t") ||
@@ -137,14 +137,14 @@ func (c *Console) enterForm(p *Page) error {
 	return p.show(http.StatusOK, "enter.html", "Sign in", SignIn{})
 }
 
-// Instead is what the page asks that a one-time link leads to in a browser that is signed in.
+// Instead is the data of the page that asks before a one-time link replaces the session of a browser.
 type Instead struct {
 	Code, Account, Who       string // of the link
 	FormerAccount, FormerWho string // of the session that would end
 }
 
-// enter exchanges the code of a one-time link for a session. A code works once. If the browser is signed in
-// already, enter asks first: the link may be somebody else's, who wants this person to work in another account.
+// enter exchanges the code of a one-time link for a session. A code works once. If the browser is already
+// signed in, enter asks first: the link may come from a person who wants the user to work in another account.
 func (c *Console) enter(p *Page) error {
 	form, err := p.formOf(maxSignIn)
 	if err != nil {
@@ -173,7 +173,8 @@ func (c *Console) enter(p *Page) error {
 	return p.Redirect("/console")
 }
 
-// linked returns what a one-time link signs in, by the hash of its code. ErrNotFound: nothing any more.
+// linked returns the session that a one-time link opens, by the hash of its code. ErrNotFound: the link has
+// expired or was used.
 func (c *Console) linked(ctx context.Context, hash []byte) (Session, error) {
 	code, holder, err := c.Sessions.FindSession(ctx, hash)
 	if err != nil {
@@ -186,7 +187,7 @@ func (c *Console) linked(ctx context.Context, hash []byte) (Session, error) {
 	return Session{code, principal}, nil
 }
 
-// link makes a one-time link for what s is of.
+// link makes a one-time link that opens a session like s.
 func (c *Console) link(ctx context.Context, s access.Session) (path string, made access.Session, err error) {
 	code := random()
 	s.Hash, s.Kind = hashOf(code), access.KindLink
@@ -194,8 +195,8 @@ func (c *Console) link(ctx context.Context, s access.Session) (path string, made
 	return "/console/enter#" + code, made, err
 }
 
-// makeLink makes a one-time link for who shows an API key, as the API has it shown. Cookies
-// count for nothing here.
+// makeLink makes a one-time link for a caller with an API key, which is sent as for the API. Cookies are
+// ignored here.
 func (c *Console) makeLink(p *Page) error {
 	key, ok := apikey.FromHeader(p.Request.Header)
 	if !ok {
@@ -231,7 +232,7 @@ func (p *Page) plain(failed *problem.Problem) error {
 	return nil
 }
 
-// Link returns the path of a one-time link for the bootstrap key; empty: there is no such key.
+// Link returns the path of a one-time link for the bootstrap key; empty: there is no bootstrap key.
 func (c *Console) Link(ctx context.Context) (string, error) {
 	principal, proof, ok := c.Keys.Bootstrap()
 	if !ok {
@@ -244,7 +245,7 @@ func (c *Console) Link(ctx context.Context) (string, error) {
 // themeTime is how long a browser keeps the choice of light or dark.
 const themeTime = 365 * 24 * time.Hour
 
-// setTheme keeps the choice of light or dark in a cookie of the browser.
+// setTheme stores the choice of light or dark in a cookie.
 func (c *Console) setTheme(p *Page) error {
 	form, err := p.formOf(maxTheme)
 	if err != nil {
@@ -259,8 +260,8 @@ func (c *Console) setTheme(p *Page) error {
 	return p.Redirect(safeNext(form.Get("next")))
 }
 
-// crossOrigin tells who comes from another origin which two do not fit, so that an operator
-// behind a proxy sees what to set.
+// crossOrigin shows a caller from another origin which two origins differ, so that an operator behind a proxy
+// sees what to set.
 func (c *Console) crossOrigin(p *Page) error {
 	origin := p.Request.Header.Get("Origin")
 	if origin == "" {
@@ -274,15 +275,14 @@ func (c *Console) crossOrigin(p *Page) error {
 	return p.show(http.StatusForbidden, "cross-origin.html", "Refused: it came from another site", struct{ Origin, Expected string }{origin, expected})
 }
 
-// live relays the API's own stream of what has changed, for the session's principal. It ends
-// with the session.
+// live relays the API's stream of changes, for the session's principal. It ends with the session.
 func (c *Console) live(p *Page) error {
 	request, err := p.API.request(http.MethodGet, "/v1/live", "", content{})
 	if err != nil {
 		return err
 	}
 	if c.operation(http.MethodGet, "/v1/live").ID == "" {
-		p.Writer.WriteHeader(http.StatusNoContent) // a browser does not come again
+		p.Writer.WriteHeader(http.StatusNoContent) // a browser does not reconnect after 204
 		return nil
 	}
 	ctx, cancel := p.whileSignedIn(request.Context())

@@ -14,25 +14,25 @@ import (
 )
 
 const (
-	// uploadTime is how long a form with a file may take, however slow the line is.
+	// uploadTime is how long the upload of a form with a file may take, on a slow line too.
 	uploadTime = 2 * time.Minute
-	// overread bounds, as a multiple of what a file may have, how much of too large a one is read:
-	// a browser shows no answer to what it could not send.
+	// overread is how much of a file that is too large is read, as a multiple of the limit: a
+	// browser shows no answer to an upload that it could not finish.
 	overread = 4
 	// maxParts bounds the fields of a form with a file.
 	maxParts = 20
 )
 
-// Upload returns what was posted by a form of enctype multipart/form-data, and the file of one of
-// its fields; nil: none was chosen. When the file has more than limit bytes, the error is
-// ErrTooLarge, and the fields before it are there. Without the scope nothing is read.
+// Upload returns the values of a form with enctype multipart/form-data, and the file of one of its
+// fields; nil: none was chosen. When the file has more than limit bytes, the error is ErrTooLarge,
+// and the fields before the file are returned. If the session lacks the scope, nothing is read.
 func (p *Page) Upload(scope domain.Scope, field string, limit int64) (url.Values, []byte, error) {
 	if !p.May(scope) {
 		return nil, nil, problem.Lacking(string(scope), problem.Scopes{Required: []domain.Scope{scope}, Granted: p.Session.Principal.Scopes})
 	}
 	control := http.NewResponseController(p.Writer)
 	until := time.Now().Add(uploadTime)
-	_ = control.SetReadDeadline(until) // what is no connection can't be slow
+	_ = control.SetReadDeadline(until) // without a connection there is no deadline to set
 	_ = control.SetWriteDeadline(until)
 	p.Request.Body = http.MaxBytesReader(p.Writer, p.Request.Body, overread*limit)
 	parts, err := p.Request.MultipartReader()
@@ -73,7 +73,7 @@ func (p *Page) Upload(scope domain.Scope, field string, limit int64) (url.Values
 	return values, nil, errForm
 }
 
-// ErrTooLarge says that a file has more than it may.
+// ErrTooLarge says that a file exceeds its limit.
 var ErrTooLarge = errors.New("the file is too large")
 
 func unreadable(err error) error {

@@ -1,6 +1,5 @@
-// Package tenant makes sites of what users upload. It has the walls between one deployment and
-// everything else: which variables its route files see, where they may forward to, and whose
-// keys open them.
+// Package tenant makes sites from the files that users upload. It separates one deployment from everything else: it decides
+// which variables its route files see, where they may forward to, and whose keys they accept.
 package tenant
 
 import (
@@ -29,30 +28,31 @@ const (
 	bytesOfToken = 150
 )
 
-// maxSchemas bounds the schemas of one deployment, each with all that it refers to: some 30 MB
-// as long as they are kept, up to three times that while they are made, and 1 s to compile. That is
-// some 25 different schemas of 1,000 members each.
+// maxSchemas bounds the schemas of one deployment, each including the schemas that it refers to: some 30 MB as long as they
+// are kept, up to three times that while they are made, and 1 s to compile. That is enough for some 25 different schemas of
+// 1,000 members each.
 const maxSchemas = 64_000
 
-// Rules are those of the installation, the same for all tenants.
+// Rules are the rules of the installation, the same for all tenants.
 type Rules struct {
 	// Egress says where back ends may be; nil: at public addresses by HTTPS.
 	Egress *egress.Policy
 	// Built is as in site.Limits.
 	Built bool
-	// Memory is what the routes of a deployment may take in memory, in bytes; 0: there is no bound.
+	// Memory is how much memory the routes of a deployment may take, in bytes; 0: there is no bound.
 	Memory int64
-	// Policies are those that route files may define; nil: the gateway's own, made for each site.
+	// Policies are the policies that route files may define; nil: the gateway's own, made for each site.
 	Policies *policy.Registry
 	// Services returns an error if a service behind a tunnel can't be used. If it is nil, every valid name is
 	// accepted.
 	Services func(name string) error
-	// Rest is called between two pieces of the work, at least once for each route: NewPace. If it is nil, the work goes on.
+	// Rest is called between two pieces of the work, at least once for each route: NewPace. If it is nil, the work goes on
+	// without rests.
 	Rest func()
 }
 
-// Make returns the site of an archive, or everything that is wrong with it. Of the build,
-// Account, Project, Branch, EnvironmentType, Deployment and ID are used.
+// Make returns the site of an archive, or everything that is wrong with the archive. Of the build, Account, Project,
+// Branch, EnvironmentType, Deployment and ID are used.
 func (r Rules) Make(ctx context.Context, format string, packed []byte, build *domain.Build, variables map[string]domain.Secret) (*site.Site, site.Faults) {
 	files, faults := folder.Unpack(ctx, format, packed)
 	if len(faults) > 0 {
@@ -61,8 +61,7 @@ func (r Rules) Make(ctx context.Context, format string, packed []byte, build *do
 	return r.Compile(ctx, files, build, variables)
 }
 
-// Compile is Make for files that were unpacked already. If ctx ends, a fault says that the check was
-// cancelled.
+// Compile is Make for unpacked files. If ctx ends, a fault says that the check was cancelled.
 func (r Rules) Compile(ctx context.Context, files fs.FS, build *domain.Build, variables map[string]domain.Secret) (*site.Site, site.Faults) {
 	weight, faults := measure(files)
 	if len(faults) > 0 {
@@ -91,13 +90,12 @@ func (r Rules) Compile(ctx context.Context, files fs.FS, build *domain.Build, va
 	return made, faults
 }
 
-// Bucket returns the name of the bucket whose keys open the routes of such an environment,
-// unless they name another one.
+// Bucket returns the name of the bucket for the keys of an environment's routes, unless the routes name another one.
 func Bucket(project string, environment domain.EnvironmentType) string {
 	return project + "-" + environment.Bucket()
 }
 
-// measure returns about what route files take in memory, in bytes, or what makes them not worth reading.
+// measure returns about how much memory route files take, in bytes, or the faults for which they are not read.
 func measure(files fs.FS) (weight int64, faults site.Faults) {
 	entries, err := fs.ReadDir(files, ".")
 	if err != nil {
@@ -127,8 +125,8 @@ func measure(files fs.FS) (weight int64, faults site.Faults) {
 	return weight + int64(maxTokens-left)*bytesOfToken, nil
 }
 
-// count returns how many tokens a JSON text has, up to limit. What is wrong with the
-// text ends the counting: the reader of the text says so.
+// count returns the number of tokens in a JSON text, up to limit. Invalid JSON ends the counting: the reader of the text
+// reports it.
 func count(raw []byte, limit int) int {
 	tokens := jsontext.NewDecoder(bytes.NewReader(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	n := 0

@@ -26,7 +26,7 @@ const (
 	// openEvery and openBurst bound how often one token may connect to this gateway.
 	openEvery = 500 * time.Millisecond
 	openBurst = 4 * domain.MaxTunnelConnections
-	// maxVersion bounds the version that an agent says it has.
+	// maxVersion bounds the version that an agent sends.
 	maxVersion = 64
 )
 
@@ -44,7 +44,7 @@ func (t *Tunnels) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	socket, err := websocket.Accept(w, r, &websocket.AcceptOptions{
 		Subprotocols: []string{tunnel.Protocol}, CompressionMode: websocket.CompressionDisabled,
 	})
-	if err != nil { // it has answered
+	if err != nil { // Accept has answered
 		t.end(made.ID, made.Tunnel.ID)
 		return
 	}
@@ -110,7 +110,7 @@ func protocols(r *http.Request) []string {
 	return list
 }
 
-// agentVersion returns the version that the agent gives, without characters that can't be shown.
+// agentVersion returns the version that the agent sends, without unprintable characters.
 func agentVersion(r *http.Request) string {
 	version := strings.Map(func(c rune) rune {
 		if c <= ' ' || c > '~' {
@@ -121,7 +121,7 @@ func agentVersion(r *http.Request) string {
 	return version[:min(len(version), maxVersion)]
 }
 
-// maxOpening is for how many tokens it is counted how often they connect.
+// maxOpening is the number of tokens for which connections are counted.
 const maxOpening = 10_000
 
 // admits reports whether a token may connect now. It protects the gateway and the database from an agent
@@ -185,7 +185,7 @@ func (t *Tunnels) join(c *connection, served tunnels.Served) bool {
 		served = one.served
 	}
 	t.provide(c, served)
-	t.nudge() // its token is looked at once more, for it may have ended meanwhile
+	t.nudge() // the token is checked once more, for it may have ended in the meantime
 	t.options.Logger.Info("an agent is connected", "tunnel", c.tunnel, "connection", c.id)
 	return true
 }

@@ -22,49 +22,49 @@ import (
 )
 
 const (
-	// beginTime bounds the beginning of HTTP/2 on a connection.
+	// beginTime bounds the start of HTTP/2 on a connection.
 	beginTime = 5 * time.Second
-	// leaveTime bounds the telling of an agent that its connection ends.
+	// leaveTime bounds the message to an agent that its connection ends.
 	leaveTime = 2 * time.Second
-	// maxReason bounds what is taken of an agent's reason, in bytes.
+	// maxReason bounds the part of an agent's reason that is kept, in bytes.
 	maxReason = 1 << 10
 	// maxCloseReason is how long the reason in a WebSocket's last frame may be.
 	maxCloseReason = 120
-	// windowBytes is what may be under way from an agent, over all its answers.
+	// windowBytes bounds the unread bytes from an agent, over all its answers.
 	windowBytes = 8 << 20
-	// frameBytes is how large a frame may be.
+	// frameBytes is the maximum size of a frame.
 	frameBytes = 256 << 10
 )
 
-// closing says how a connection ends.
+// closing describes the end of a connection.
 type closing struct {
 	reason string
-	code   int           // of the WebSocket; 0: the gateway goes away
+	code   int           // status code of the WebSocket; 0: the gateway goes away
 	drain  time.Duration // how long requests may still run
 }
 
-// connection is one of an agent.
+// connection is a connection of an agent.
 type connection struct {
 	id, tunnel string
-	hashes     [][]byte // of its token
+	hashes     [][]byte // hashes of its token
 	owner      *Tunnels
 	socket     *websocket.Conn
 	raw        net.Conn
 	client     *http.ClientConn
 	stop       context.CancelFunc
-	done       chan struct{} // closed when it accepts no requests and none runs
+	done       chan struct{} // closed when the connection accepts no requests and none runs
 	ended      sync.Once     // closes done
-	running    atomic.Int64  // requests, until their answer is read
-	leaving    atomic.Bool   // it accepts no new requests
+	running    atomic.Int64  // number of requests whose answer has not been read yet
+	leaving    atomic.Bool   // the connection accepts no new requests
 	why        atomic.Pointer[closing]
 	unchecked  atomic.Bool // the token must be checked again
 
 	giving sync.Mutex // held while the agent is given a configuration
-	given  string     // the configuration that it accepted last
-	answer string     // the operation that it has answered
+	given  string     // the last configuration that the agent accepted
+	answer string     // the operation that the agent has answered
 
 	mu    sync.Mutex
-	timer *time.Timer // until the token ends
+	timer *time.Timer // runs until the token ends
 }
 
 func newConnection(t *Tunnels, made tunnels.Connected, hashes [][]byte, socket *websocket.Conn) *connection {
@@ -119,7 +119,7 @@ func (c *connection) finish(why closing) {
 	c.ended.Do(func() { close(c.done) })
 }
 
-// reason says why the connection has ended.
+// reason returns the reason why the connection has ended.
 func (c *connection) reason() string {
 	if why := c.why.Load(); why != nil {
 		return why.reason
@@ -175,7 +175,7 @@ func (c *connection) leave(why closing) {
 	})
 }
 
-// drainLook is how often it is looked whether requests still run.
+// drainLook is the time between two checks whether requests still run.
 const drainLook = 20 * time.Millisecond
 
 // control sends a request to the agent itself, and returns the status and the text of its answer.
@@ -196,7 +196,7 @@ func (c *connection) control(ctx context.Context, method, path, body string) (st
 	return answer.StatusCode, printable(string(text))
 }
 
-// printable replaces characters of an agent's text that can't be shown or stored.
+// printable replaces characters of an agent's text that can't be printed or stored.
 func printable(text string) string {
 	return strings.ToValidUTF8(strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
@@ -231,8 +231,8 @@ func (c *connection) give(services domain.TunnelServices) (refused string) {
 	return reason
 }
 
-// provide sends the agent its configuration. If an operation is open, that is the next one, and the agent's answer is
-// stored. Otherwise it is the one in force. t.mu is held.
+// provide sends the agent its configuration. If an operation is open, it sends the next configuration and stores the
+// agent's answer. Otherwise it sends the current one. t.mu is held.
 func (t *Tunnels) provide(c *connection, served tunnels.Served) {
 	t.work.Go(func() {
 		if served.Next == nil {
@@ -266,7 +266,7 @@ func (c *connection) first(operation string) bool {
 	return true
 }
 
-// ends returns when the connection's token ends, of those that are still valid.
+// ends returns when the connection's token ends; ok is false if the token is not valid.
 func (c *connection) ends(valid map[string]time.Time) (end time.Time, ok bool) {
 	for _, hash := range c.hashes {
 		if end, ok = valid[string(hash)]; ok {

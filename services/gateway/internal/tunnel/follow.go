@@ -121,8 +121,8 @@ func (t *Tunnels) checkTokens(ctx context.Context) {
 	}
 }
 
-// settle ends operations that are done. It looks at tunnels with connections to this gateway. If others is true, it
-// looks at all tunnels, because the gateways of the others may be gone.
+// settle ends operations that are done. It checks the tunnels with connections to this gateway. If others is true,
+// it checks all tunnels, because the gateways of the others may be gone.
 func (t *Tunnels) settle(ctx context.Context, others bool) {
 	t.mu.RLock()
 	var open []string

@@ -70,8 +70,8 @@ func (t *Tunnels) forward(id, name string, r *http.Request) (*http.Response, err
 	return answer, err
 }
 
-// pick reserves a place on the connection with the fewest requests, and returns the connection. It leaves out the
-// one that was tried already. It returns nil if there is no place.
+// pick reserves a place on the connection with the fewest requests, except tried, and returns the connection. It
+// returns nil if there is no place.
 func (t *Tunnels) pick(id string, tried *connection) *connection {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -127,7 +127,7 @@ func repeatable(r *http.Request) bool {
 	return false
 }
 
-// failure turns an error of a tunnel into one that the handlers of back ends know.
+// failure turns an error of a tunnel into an error for the handlers of back ends.
 func failure(ctx context.Context, err error) error {
 	if e, ok := errors.AsType[*upstream.ServiceError](err); ok {
 		return e
@@ -164,8 +164,7 @@ func (b *bounded) Close() error {
 	return err //nolint:wrapcheck // as it is
 }
 
-// once is the body of a request, which a transport that fails without having read any of it does
-// not close.
+// once is the body of a request. A transport that fails before it has read any of the body does not close it.
 type once struct {
 	io.ReadCloser
 

@@ -17,10 +17,10 @@ const (
 	flagAck       = 1
 )
 
-// In a second, an agent may send maxControl frames without content, and maxAnswered of them that this gateway has to
-// answer. A normal agent sends about two frames without content for a request. It sends some that need an answer
-// at the beginning, and then one in 15 seconds. A gateway that is busy may not be able to answer 20,000 in a
-// second, so those have a bound of their own.
+// In a second, an agent may send maxControl frames without content. At most maxAnswered of them may be frames that
+// this gateway has to answer. A normal agent sends about two frames without content for a request. It sends some
+// that need an answer at the beginning, and then one in 15 seconds. A busy gateway may not be able to answer 20,000
+// in a second, so frames with an answer have a bound of their own.
 const (
 	maxControl  = 20_000
 	maxAnswered = 1_000
@@ -28,15 +28,15 @@ const (
 
 var errFlood = errors.New("the agent sends too many frames that carry nothing")
 
-// watched counts the frames that an agent sends. Only one goroutine may read it.
+// watched counts the frames that an agent sends. Only one goroutine may read from it.
 type watched struct {
 	net.Conn
 
 	head     [frameHeader]byte
-	have     int   // bytes of head
-	skip     int64 // of the frame's content
+	have     int   // bytes of head that have arrived
+	skip     int64 // remaining bytes of the frame's content
 	count    int
-	answered int       // of those: that need an answer
+	answered int       // those that need an answer
 	counted  time.Time // when the count began
 }
 

@@ -8,11 +8,11 @@ type metrics struct {
 	refused  prometheus.Counter
 }
 
-// The ways of a request, for the metric.
+// The paths of a request, for the metric.
 const (
 	wayOwn   = "own"   // over a connection of this process
-	wayBus   = "bus"   // over one of another gateway
-	wayNone  = "none"  // refused, or nobody has one
+	wayBus   = "bus"   // over a connection of another gateway
+	wayNone  = "none"  // refused, or no gateway has a connection
 	wayOther = "other" // for another gateway
 )
 

@@ -21,10 +21,10 @@ import (
 )
 
 const (
-	// group is the one of all gateways that have a connection of a tunnel.
+	// group is the queue group of all gateways that have a connection of a tunnel.
 	group = "gateways"
-	// maxAsked is how many requests of other gateways are answered at a time. One account may
-	// have half of them: its slow services leave room for those of others.
+	// maxAsked is how many requests of other gateways are answered at a time. One account may use half of them, so
+	// that its slow services leave room for other accounts.
 	maxAsked      = 512
 	maxAskedShare = maxAsked / 2
 	// askedTime is the longest time for such a request. No route may take longer.
@@ -35,22 +35,22 @@ const (
 	waitingParts = 8
 )
 
-// tunnelRequest is a request that one gateway passes to another. The request's body may have more parts.
+// tunnelRequest is a request that one gateway passes to another. Its body may be in several parts.
 type tunnelRequest struct {
 	Method  string      `json:"method"`
 	Service string      `json:"service"`
 	URI     string      `json:"uri"` // path and query, escaped
 	Header  http.Header `json:"header"`
-	Parts   int         `json:"parts"` // of the body
-	// RawURI and Raw are URI and the headers of Header that JSON has no texts for.
+	Parts   int         `json:"parts"` // number of parts of the body
+	// RawURI and Raw hold the URI and the headers that are not valid UTF-8, which JSON can't represent.
 	RawURI []byte `json:"rawUri,omitempty"`
 	Raw    raw    `json:"raw,omitempty"`
 }
 
-// raw are headers with values that are no UTF-8.
+// raw are headers with values that are not valid UTF-8.
 type raw map[string][][]byte
 
-// rawOf returns those of a header; nil: there are none.
+// rawOf returns the headers with values that are not valid UTF-8; nil: there are none.
 func rawOf(header http.Header) raw {
 	var found raw
 	for name, values := range header {
@@ -67,7 +67,7 @@ func rawOf(header http.Header) raw {
 	return found
 }
 
-// into puts the headers in the place of what JSON has made of them.
+// into restores the headers that JSON has changed.
 func (r raw) into(header http.Header) {
 	for name, values := range r {
 		header[name] = make([]string, len(values))
@@ -77,16 +77,16 @@ func (r raw) into(header http.Header) {
 	}
 }
 
-// reply is one part of the answer, or of what comes before it.
+// reply is one part of the answer, or a message before it.
 type reply struct {
-	Go     string      `json:"go,omitempty"`    // where the rest of the body goes
+	Go     string      `json:"go,omitempty"`    // subject for the rest of the body
 	Error  string      `json:"error,omitempty"` // a code of upstream.ServiceError
 	Unsent bool        `json:"unsent,omitempty"`
 	Status int         `json:"status,omitempty"`
 	Header http.Header `json:"header,omitempty"`
-	Raw    raw         `json:"raw,omitempty"` // headers of Header with values that are no UTF-8
+	Raw    raw         `json:"raw,omitempty"` // headers with values that are not valid UTF-8
 	Parts  int         `json:"parts,omitempty"`
-	Length int64       `json:"length"` // of the body, or of what HEAD tells of
+	Length int64       `json:"length"` // length of the body; for HEAD, the length that the answer to GET would have
 }
 
 // answers are the subjects on which this process waits for parts.
@@ -104,13 +104,14 @@ func (a *answers) listen() (stop func(), err error) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		select {
-		case a.waiting[p.Subject] <- p: // nobody waits: it came too late
+		case a.waiting[p.Subject] <- p: // too late: no caller waits for it any more
 		default:
 		}
 	})
 }
 
-// open returns a new subject for answers, and the parts that arrive there. Call end when they are read.
+// open returns a new subject for answers, and the parts that arrive there. The caller calls end after reading
+// them.
 func (a *answers) open() (subject string, parts <-chan bus.Part, end func()) {
 	box := make(chan bus.Part, waitingParts)
 	a.mu.Lock()
@@ -125,11 +126,11 @@ func (a *answers) open() (subject string, parts <-chan bus.Part, end func()) {
 	}
 }
 
-// inFlight are the requests of other gateways that run.
+// inFlight are the running requests of other gateways.
 type inFlight struct {
 	mu       sync.Mutex
-	running  map[string]context.CancelFunc // by where the answer goes
-	accounts map[string]int                // how many run for each account
+	running  map[string]context.CancelFunc // by the subject of the answer
+	accounts map[string]int                // number of running requests of each account
 }
 
 // begin notes a request whose answer goes to box. It returns false when too many run.
@@ -233,7 +234,7 @@ func (t *Tunnels) askBus(r *http.Request, subject, name string, content []byte) 
 	}
 }
 
-// read reads what another gateway says.
+// read reads a reply of another gateway.
 func (*Tunnels) read(part bus.Part) (said reply, err error) {
 	if part.Nobody {
 		return said, &upstream.ServiceError{Code: upstream.ServiceDown}
@@ -244,7 +245,7 @@ func (*Tunnels) read(part bus.Part) (said reply, err error) {
 	return said, nil
 }
 
-// gather returns an answer with all of its body.
+// gather returns an answer with its whole body.
 func gather(ctx context.Context, said reply, first []byte, parts <-chan bus.Part) (*http.Response, error) {
 	content := first
 	for n := 1; n < said.Parts; n++ {
@@ -281,7 +282,7 @@ func wait(ctx context.Context, parts <-chan bus.Part, limit time.Duration) (bus.
 	}
 }
 
-// split divides a body into parts. There is one at least.
+// split divides a body into parts, at least one.
 func split(content []byte) [][]byte {
 	parts := [][]byte{content[:min(len(content), bus.MaxPart)]}
 	for content = content[len(parts[0]):]; len(content) > 0; {
@@ -291,7 +292,7 @@ func split(content []byte) [][]byte {
 	return parts
 }
 
-// sendAll sends parts, the first with a head.
+// sendAll sends parts, the first one with a head.
 func (t *Tunnels) sendAll(subject, head string, parts [][]byte) error {
 	for _, part := range parts {
 		if err := t.options.Bus.SendPart(bus.Part{Subject: subject, Head: head, Body: part}); err != nil {
@@ -302,12 +303,12 @@ func (t *Tunnels) sendAll(subject, head string, parts [][]byte) error {
 	return nil
 }
 
-// cancel tells the answering gateway that nobody waits for the answer.
+// cancel tells the answering gateway that the answer is no longer needed.
 func (t *Tunnels) cancel(subject, box string) {
 	_ = t.options.Bus.SendPart(bus.Part{Subject: subject + cancelled, Head: box})
 }
 
-// cancelled ends the subject on which gateways say that they don't wait for an answer any more.
+// cancelled is the end of the subject for messages that an answer is no longer needed.
 const cancelled = ".cancel"
 
 // answer begins to answer other gateways' questions about a tunnel. The returned function stops that. It is nil if
@@ -330,7 +331,7 @@ func (t *Tunnels) answer(id string) (stop func()) {
 	}
 }
 
-// end ends a request whose answer would go to a subject.
+// end cancels the request with the answer subject box.
 func (a *inFlight) end(box string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -358,7 +359,7 @@ func (t *Tunnels) question(id string, p bus.Part) {
 	}()
 }
 
-// accountOf returns whose tunnel it is; empty: it is not known any more.
+// accountOf returns the account of a tunnel; empty: the tunnel is no longer known.
 func (t *Tunnels) accountOf(id string) string {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -430,7 +431,7 @@ func (t *Tunnels) sendAnswer(box, method string, answer *http.Response, body []b
 	}
 }
 
-// readQuestion reads a request with all of its body.
+// readQuestion reads a request with its whole body.
 func (t *Tunnels) readQuestion(ctx context.Context, p bus.Part, q *tunnelRequest) (*url.URL, []byte, error) {
 	if err := json.Unmarshal([]byte(p.Head), q); err != nil {
 		return nil, nil, errQuestion

@@ -1,6 +1,6 @@
-// Package tunnel accepts connections of agents, and sends requests over them to the services behind. An agent
-// opens a connection to a gateway. On it the gateway is the HTTP/2 client. A gateway without a connection of the
-// tunnel asks one that has it, over the bus.
+// Package tunnel accepts connections of agents, and sends requests over them to the services behind the tunnels.
+// An agent opens a connection to a gateway. The gateway is the HTTP/2 client on it. A gateway without a
+// connection of the tunnel asks a gateway that has one, over the bus.
 package tunnel
 
 import (
@@ -42,7 +42,7 @@ type Store interface {
 	AnswerConfiguration(ctx context.Context, connection, operation, refused string) error
 }
 
-// Bus is how gateways reach each other.
+// Bus connects gateways with each other.
 type Bus interface {
 	follow.Bus
 
@@ -51,7 +51,7 @@ type Bus interface {
 	TakeParts(subject, group string, handle func(bus.Part)) (stop func(), err error)
 }
 
-// Hasher returns what a token may be found by.
+// Hasher returns the hashes by which a token is found.
 type Hasher interface{ Hashes(token string) [][]byte }
 
 // Options of Tunnels; all are required.
@@ -69,20 +69,20 @@ type Tunnels struct {
 	options Options
 	metrics *metrics
 	nudges  signal.Signal
-	lookUps chan struct{} // one for each token that is looked up
+	lookUps chan struct{} // room for each token that is being looked up
 	work    sync.WaitGroup
 	answers *answers
 	asked   inFlight
 
-	place follow.Place // of Run
+	place follow.Place // used by Run
 
-	mu   sync.RWMutex // of what follows
+	mu   sync.RWMutex // guards the fields below
 	byID map[string]*tunnelOf
 	// services are by account and name.
 	services map[serviceKey]service
 	closed   bool
 
-	// A stranger without a token can have this lock taken, so requests don't wait for it.
+	// Callers without a token can make this lock busy, so requests don't wait for it.
 	openingMu sync.Mutex
 	opening   map[string]*rate.Limiter // by the hash of a token
 }
@@ -95,15 +95,15 @@ type service struct {
 	service domain.TunnelService
 }
 
-// tunnelOf is one of them, as this process knows it.
+// tunnelOf is a tunnel, as this process knows it.
 type tunnelOf struct {
 	served      tunnels.Served
-	known       bool // served comes from the list, and not only from a new connection
+	known       bool // served comes from the list, not from a new connection
 	connections []*connection
 	unlisten    func() // stops answering other gateways; nil if it doesn't answer them
 }
 
-// New returns Tunnels that know of none before Run.
+// New returns Tunnels that know no tunnel before Run.
 func New(o Options) *Tunnels {
 	t := &Tunnels{
 		options: o, nudges: signal.New(), lookUps: make(chan struct{}, maxLookUps),

@@ -10,35 +10,36 @@ import (
 	"waybill.dev/shared/egress"
 )
 
-// Guard is the way to back ends that tenants have configured. They may be where callbacks may
-// go by its policy, and never what Waybill itself listens on or works with.
+// Guard guards connections to back ends that tenants have configured. Its policy, which is that of
+// callbacks, decides where they may be. They may never be an address that Waybill itself listens on
+// or works with.
 type Guard struct {
 	policy *egress.Policy
 	own    func() []string
 	egress egress.Options
 }
 
-// NewGuard returns a guard. own returns what is refused whatever the policy says, as host:port;
-// an address of this machine, or no host, stands for all addresses of this machine. Of the
-// options, those about connections and TLS count.
+// NewGuard returns a guard. own returns the addresses, as host:port, that are refused whatever the
+// policy says; an address of this machine, or no host, stands for all addresses of this machine. Of
+// the options, those about connections and TLS are used.
 func NewGuard(policy *egress.Policy, own func() []string, o egress.Options) *Guard {
 	g := &Guard{policy, own, o}
 	g.egress.Refuse = g.isOwn
 	return g
 }
 
-// transport returns a transport that trusts no address and no name.
+// transport returns a transport that makes no exception for any address or name.
 func (g *Guard) transport() *Transport {
 	plain, secure := egress.Dialers(g.policy.Allowed, g.egress)
 	return &Transport{policy: g.policy, inner: newInner(plain, secure)}
 }
 
-// lookupTime bounds the look-up of a name of our own.
+// lookupTime bounds the look-up of a name of Waybill's own.
 const lookupTime = 2 * time.Second
 
-// isOwn reports whether an address is our own. Names are looked up at each question, which
-// comes only when the port is the same: a bus that has moved is where it is now. When
-// nobody can tell, it is.
+// isOwn reports whether an address is Waybill's own. Names are looked up each time, so that a bus
+// that has moved is found; this happens only when the port is the same. If the look-up fails, the
+// address counts as Waybill's own.
 func (g *Guard) isOwn(ctx context.Context, to netip.AddrPort) bool {
 	ctx, cancel := context.WithTimeout(ctx, lookupTime)
 	defer cancel()
@@ -57,7 +58,7 @@ func (g *Guard) isOwn(ctx context.Context, to netip.AddrPort) bool {
 	return false
 }
 
-// names reports whether a host has the address.
+// names reports whether the name of a host resolves to the address.
 func names(ctx context.Context, host string, addr netip.Addr) bool {
 	if host == "" {
 		return isHere(addr)

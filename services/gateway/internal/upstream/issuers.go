@@ -7,14 +7,14 @@ import (
 	"waybill.dev/shared/jwt"
 )
 
-// maxIssuers is how many issuers Pools know at a time. A site that has more reads their keys more often.
+// maxIssuers is how many issuers Pools remember at a time. A site with more issuers reads their keys more often.
 const maxIssuers = 16
 
-// source is where the keys of an issuer are.
+// source says where the keys of an issuer are.
 type source struct{ issuer, jwks string }
 
-// Keys returns the keys of an issuer of access tokens, which is asked as back ends are; jwks is their URL, or empty. Base is the URL that was configured. What the
-// issuer names besides, at another host, must be where redirects may lead.
+// Keys returns the keys of an issuer of access tokens. Requests to the issuer follow the rules for back ends. jwks is the URL of the keys,
+// or empty. Base is the configured URL. Other URLs that the issuer names, at another host, must be where redirects may lead.
 func (p *Pools) Keys(issuer, jwks string, base *url.URL) *jwt.Keys {
 	of := source{issuer, jwks}
 	p.issuersMu.Lock()

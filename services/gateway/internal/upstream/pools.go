@@ -10,19 +10,19 @@ import (
 	"waybill.dev/shared/jwt"
 )
 
-// BackEnd is where routes forward to: a scheme, a host and a port that were configured.
+// BackEnd is the configured target of forwarding routes: a scheme, a host and a port.
 type BackEnd struct {
 	url       *url.URL
 	authority string   // host:port
-	service   *Service // nil if it is not behind a tunnel
+	service   *Service // nil if the back end is not behind a tunnel
 }
 
-// To returns the back end of a URL that Parse has returned.
+// To returns the back end for a URL from Parse.
 func To(base *url.URL) BackEnd { return BackEnd{base, egress.Authority(base), nil} }
 
-// Pools have the connections to back ends, one pool for each host and port, whichever routes
-// share it, and the keys of the issuers of access tokens that were asked over them. They outlive
-// the routes: a change of the route files costs no connection.
+// Pools hold the connections to back ends, in one pool for each host and port, which routes share.
+// They also hold the keys of the issuers of access tokens. Pools outlive the routes: a change of
+// the route files closes no connection.
 type Pools struct {
 	make     func(base *url.URL) *Transport
 	services Services // nil if there are no tunnels
@@ -42,9 +42,9 @@ func NewPools(policy *egress.Policy) *Pools {
 	}
 }
 
-// NewGuardedPools returns pools to back ends that were configured by others than who runs the
-// process.
-// services sends requests through tunnels. It may be nil: then services behind tunnels are down.
+// NewGuardedPools returns pools for back ends that tenants have configured, not the operator of the
+// process. services sends requests through tunnels. It may be nil: then services behind tunnels are
+// down.
 func NewGuardedPools(guard *Guard, services Services) *Pools {
 	return &Pools{
 		services: services,
@@ -53,7 +53,7 @@ func NewGuardedPools(guard *Guard, services Services) *Pools {
 	}
 }
 
-// RoundTrip sends a request to the back end, or to where that has redirected, see
+// RoundTrip sends a request to the back end, or to the target of its redirect, see
 // Transport.RoundTrip.
 func (p *Pools) RoundTrip(to BackEnd, r *http.Request) (*http.Response, error) {
 	if to.service != nil && r.URL.Scheme == ServiceScheme {
@@ -77,8 +77,8 @@ func (p *Pools) of(to BackEnd) *Transport {
 	return p.pools[to.authority]
 }
 
-// Keep closes the connections to all back ends but those that are used, as soon as they are
-// idle. Requests that run are not touched.
+// Keep closes the connections to all back ends except the used ones, as soon as they are idle.
+// Running requests are not affected.
 func (p *Pools) Keep(used []BackEnd) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -90,5 +90,5 @@ func (p *Pools) Keep(used []BackEnd) {
 	}
 }
 
-// Close closes the connections that nobody uses.
+// Close closes the idle connections.
 func (p *Pools) Close() { p.Keep(nil) }

@@ -13,7 +13,7 @@ import (
 // ServiceScheme is the scheme of URLs that name a service behind a tunnel: service://name/path.
 const ServiceScheme = "service"
 
-// Access says for whom the routes of a site use services behind tunnels.
+// Access says for which account and environment the routes of a site use services behind tunnels.
 type Access struct {
 	Account     string
 	Project     string
@@ -22,7 +22,7 @@ type Access struct {
 	Check func(name string) error
 }
 
-// Service is a service behind a tunnel, and who uses it.
+// Service is a service behind a tunnel, and the account and environment that use it.
 type Service struct {
 	Account     string
 	Project     string
@@ -41,12 +41,12 @@ const (
 	ServiceUnknown     = "service_unknown"     // the account has no such service
 	ServiceDenied      = "service_denied"      // the service is not for this environment
 	ServiceDown        = "service_down"        // no agent is connected
-	ServiceUnreachable = "service_unreachable" // the agent can't connect to it
-	ServiceFailed      = "service_failed"      // it did not answer, or the connection broke
+	ServiceUnreachable = "service_unreachable" // the agent can't connect to the service
+	ServiceFailed      = "service_failed"      // the service did not answer, or the connection broke
 	ServiceBusy        = "service_busy"        // too many requests run through the tunnel
 )
 
-// ServiceError tells why a service has not answered.
+// ServiceError says why a service has not answered.
 type ServiceError struct{ Code string }
 
 // Error implements error.
@@ -84,8 +84,8 @@ func (a *Access) ToService(base *url.URL) BackEnd {
 
 const errOtherService egress.URLError = "must be an http or https URL"
 
-// service sends a request to the service. A redirect to another address is not for the tunnel: it follows the
-// rules for all back ends.
+// service sends a request to the service. A redirect to another address does not use the tunnel: it follows
+// the rules for all back ends.
 func (p *Pools) service(to BackEnd, r *http.Request) (*http.Response, error) {
 	switch {
 	case r.URL.Host != to.service.Name:

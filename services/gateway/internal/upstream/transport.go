@@ -1,4 +1,4 @@
-// Package upstream keeps the connections to back ends, and guards where they lead.
+// Package upstream keeps the connections to back ends, and restricts their addresses.
 package upstream
 
 import (
@@ -15,8 +15,8 @@ import (
 
 // Bounds of a pool of connections.
 const (
-	// maxIdle is how many idle connections to one back end are kept, for idleTime. With fewer
-	// than are used at a time, connections would be closed and opened all the time.
+	// maxIdle is how many idle connections to one back end are kept, for idleTime. If it were lower than the number in
+	// use, connections would be closed and opened all the time.
 	maxIdle        = 256
 	idleTime       = 30 * time.Second
 	maxHeaderBytes = 32 << 10
@@ -28,18 +28,19 @@ const (
 	errUserinfo egress.URLError = "must not have a user name or password"
 )
 
-// Parse returns what to connect to for the URL of a back end, with its host in ASCII. It
-// comes from who runs the process: plain HTTP and names inside the network are allowed. It
-// fails with egress.ErrAddress or an egress.URLError.
+// Parse returns the URL to connect to for a back end, with its host in ASCII. The URL comes from the operator of the
+// process: plain HTTP and names inside the network are allowed. Parse fails with egress.ErrAddress or an
+// egress.URLError.
 func Parse(policy *egress.Policy, raw string) (*url.URL, error) {
 	return egress.ParseURL(raw, allowed(policy))
 }
 
 var errAddress = errors.New("has an address that is not allowed")
 
-// ParseRoute is Parse for a URL of a route file. Uploaded: a tenant has configured it, who may go where the policy
-// allows, and nowhere else. Built: that was found by a build. What is not allowed any more is refused at each request,
-// and the other routes go on. The error reads on after the name of the option.
+// ParseRoute is Parse for a URL of a route file. Uploaded: a tenant has configured the URL, and only the addresses
+// that the policy allows are valid. Built: a build has checked that; if the policy has changed since, each request to
+// the back end is refused, and the other routes work. Errors continue a sentence that begins with the name of the
+// option.
 func ParseRoute(policy *egress.Policy, raw string, uploaded, built bool) (*url.URL, error) {
 	base, err := Parse(policy, raw)
 	switch {
@@ -56,19 +57,18 @@ func ParseRoute(policy *egress.Policy, raw string, uploaded, built bool) (*url.U
 
 //nolint:gochecknoglobals // networks, never changed
 var (
-	// carriers' addresses are those of clusters, too.
+	// carriers are addresses of carrier networks, which clusters use, too.
 	carriers = netip.MustParsePrefix("100.64.0.0/10")
-	// metadata are the addresses in private networks at which machines find their own
-	// credentials; the others of that kind are link-local or Azure's, see
-	// egress.Policy.Allowed.
+	// metadata are addresses in private networks at which machines find their own credentials. The other addresses of
+	// that kind are link-local or Azure's, see egress.Policy.Allowed.
 	metadata = [...]netip.Addr{
 		netip.MustParseAddr("100.100.100.200"), netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("fd20:ce::254"),
 	}
 )
 
-// allowed reports whether a back end that was configured may have an address: a public one,
-// one in a private network, or loopback. Never may it be link-local: a name that has come to
-// lead to the machine's credentials is no back end.
+// allowed reports whether a configured back end may have an address: a public one, one in a private network, or
+// loopback. Link-local addresses are never allowed: a name that has come to lead to the machine's credentials is no
+// back end.
 func allowed(policy *egress.Policy) func(netip.Addr) bool {
 	return func(addr netip.Addr) bool {
 		if policy.Allowed(addr) {
@@ -87,9 +87,8 @@ func allowed(policy *egress.Policy) func(netip.Addr) bool {
 	}
 }
 
-// Transport asks one configured back end, and what that redirects to. To the back end it
-// connects also in private networks, elsewhere only where callbacks may go. It is safe for
-// concurrent use.
+// Transport sends requests to one configured back end, and to the targets of its redirects. The back end may be in a
+// private network; other targets must be where callbacks may go. It is safe for concurrent use.
 type Transport struct {
 	policy  *egress.Policy
 	trusted string // host:port of the back end; empty: none
@@ -118,7 +117,7 @@ func newInner(plain, secure egress.Dial) *http.Transport {
 	// One HTTP/2 back end can make a single call open thousands of connections.
 	http1.SetHTTP1(true)
 	return &http.Transport{
-		Proxy:                  nil, // a proxy's address would be guarded, not the target's
+		Proxy:                  nil, // with a proxy, its address would be checked, not the target's
 		Protocols:              &http1,
 		DialContext:            plain,
 		DialTLSContext:         secure,
@@ -130,12 +129,12 @@ func newInner(plain, secure egress.Dial) *http.Transport {
 	}
 }
 
-// Close closes the idle connections. Requests that run are not touched.
+// Close closes the idle connections. Running requests are not affected.
 func (t *Transport) Close() { t.inner.CloseIdleConnections() }
 
-// RoundTrip sends a request once; it follows no redirect. The caller bounds time by the
-// request's context, and what it reads of the body. Every error is an *egress.Error; a
-// status that is not one of 200 to 599 is such an error, too.
+// RoundTrip sends a request once; it follows no redirect. The caller limits the time by the request's context, and
+// limits how much of the body it reads. Every error is an *egress.Error; a status outside 200 to 599 is such an error,
+// too.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := t.check(r.URL); err != nil {
 		if r.Body != nil {
@@ -148,7 +147,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, egress.AsError(r.Context(), err)
 	}
 	if answer.StatusCode < 200 || answer.StatusCode > 599 {
-		// Unread: after a 101 a read would last as long as the back end likes.
+		// Not read first: after a 101, reading would last as long as the back end likes.
 		_ = answer.Body.Close()
 		return nil, &egress.Error{Code: egress.CodeBadStatus}
 	}
@@ -157,7 +156,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func (t *Transport) check(u *url.URL) error {
 	if egress.Authority(u) != t.trusted {
-		// Path and query are the request's, whose length is bounded otherwise.
+		// Without the path and query of the request, which have another bound.
 		return t.policy.CheckURL((&url.URL{Scheme: u.Scheme, User: u.User, Host: u.Host}).String())
 	}
 	if u.User != nil {
