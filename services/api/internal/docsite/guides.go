@@ -10,7 +10,7 @@ import (
 
 // guide is a page of the folder docs.
 type guide struct {
-	Name  string // of its file, without .md
+	Name  string // name of its file, without .md
 	Title string
 	Lede  string // its first paragraph, as text
 	HTML  template.HTML
@@ -25,7 +25,7 @@ type heading struct {
 	ID, Text string
 }
 
-// group is a part of the navigation.
+// group is a group of the navigation.
 type group struct {
 	Label string
 	Links []link
@@ -33,7 +33,7 @@ type group struct {
 
 type link struct{ Name, Label, Lede string }
 
-// Path is where the link leads.
+// Path returns the target of the link.
 func (l link) Path() string { return "/docs/" + l.Name }
 
 // readGuides reads the Markdown files, in the order of their names.
@@ -60,8 +60,7 @@ func readGuides(files fs.FS) ([]guide, error) {
 	return guides, nil
 }
 
-// navigation returns the groups. A guide that none of them names is among the guides, by its
-// title.
+// navigation returns the groups. A guide that no group names is added to the guides, by its title.
 func navigation(guides []guide) []group {
 	groups := []group{
 		{Label: "Guides", Links: []link{

@@ -1,5 +1,5 @@
-// Package access has the console's pages of rights: buckets, consumers with their scopes, keys,
-// managers, projects and accounts.
+// Package access has the console's pages for access: buckets, consumers with their scopes, keys, managers,
+// projects and accounts.
 package access
 
 import (
@@ -14,7 +14,7 @@ import (
 //go:embed templates/*.html
 var files embed.FS
 
-// Where the pages are. {bucketName} and what is below are filled in by place.
+// The paths of the pages. place fills in {bucketName} and the names below it.
 const (
 	root          = "/console/access"
 	bucketsPath   = root + "/buckets"
@@ -61,14 +61,14 @@ func Module() console.Module {
 // few is how many entries a page of a list has.
 const few = 50
 
-// place is where a page's thing is: on the console, and in the API.
+// place is the place of a page's thing, both in the console and in the API.
 type place struct{ Bucket, Consumer, Key, Manager string }
 
 func at(p *console.Page) place {
 	return place{p.Param("bucketName"), p.Param("consumerName"), p.Param("keyId"), p.Param("managerId")}
 }
 
-// segments returns what the paths of both sides have in common below the bucket.
+// segments returns the part below the bucket that console paths and API paths have in common.
 func (l place) segments(more []string) []string {
 	list := []string{l.Bucket}
 	if l.Consumer != "" {
@@ -83,33 +83,33 @@ func (l place) segments(more []string) []string {
 	return append(list, more...)
 }
 
-// Path is where the thing's page is, or one below it.
+// Path returns the path of the thing's page, or of a page below it.
 func (l place) Path(more ...string) string {
 	return console.Path(append([]string{"console", "access", "buckets"}, l.segments(more)...)...)
 }
 
-// api is where the thing is in the API.
+// api returns the path of the thing in the API.
 func (l place) api(p *console.Page, more ...string) string {
 	return account(p, append([]string{"key-buckets"}, l.segments(more)...)...)
 }
 
-// bucket and consumer are where those are that the thing is in.
+// bucket and consumer return the bucket and the consumer that the thing is in.
 func (l place) bucket() place   { return place{Bucket: l.Bucket} }
 func (l place) consumer() place { return place{Bucket: l.Bucket, Consumer: l.Consumer} }
 
-// account is a path of the session's account in the API.
+// account returns a path below the session's account in the API.
 func account(p *console.Page, more ...string) string {
 	return console.Path(append([]string{"v1", "accounts", p.Account()}, more...)...)
 }
 
-// page is the part of a list that the query asks for.
+// page returns the query for the part of a list that the address asks for.
 func page(p *console.Page, limit int) url.Values {
 	query := p.Pick("offset")
 	query.Set("limit", strconv.Itoa(limit))
 	return query
 }
 
-// tabs are the three kinds of what Access shows. Only the bootstrap key sees several accounts.
+// tabs returns the three tabs of Access. Only the bootstrap key sees several accounts.
 func tabs(current string) []console.Tab {
 	list := []console.Tab{{Label: "Buckets", Path: root}, {Label: "Projects", Path: projectsPath}, {Label: "Accounts", Path: accountsPath}}
 	for i := range list {
@@ -118,8 +118,8 @@ func tabs(current string) []console.Tab {
 	return list
 }
 
-// writable reads the page's thing into a value. ok is false when there is no form of it: it can't be read, or the
-// page says which scope that needs.
+// writable reads the page's thing into a value. ok is false when the form can't be shown: the thing can't be
+// read, or the page shows which scope is missing.
 func writable(p *console.Page, l place, into any) (ok bool, err error) {
 	if err := p.API.Get(l.api(p), nil, into); err != nil {
 		return false, err
@@ -130,8 +130,8 @@ func writable(p *console.Page, l place, into any) (ok bool, err error) {
 	return true, nil
 }
 
-// mayChange reports whether the session's key may change a consumer: that needs buckets:write, and
-// all that the consumer may do.
+// mayChange reports whether the session's key may change a consumer: it needs buckets:write, and all scopes of
+// the consumer.
 func mayChange(p *console.Page, scopes []domain.Scope) bool {
 	if !p.May(domain.ScopeBucketsWrite) {
 		return false

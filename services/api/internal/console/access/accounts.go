@@ -12,10 +12,11 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// named is a project, or an account, which has the members of one that the page shows.
+// named is a project or an account. The page uses only the members of an account that a project
+// has, too.
 type named = accounts.Account
 
-// namesView is the page of projects, and the one of accounts.
+// namesView is the data of the pages of projects and accounts.
 type namesView struct {
 	Tabs    []console.Tab
 	Account string
@@ -27,7 +28,7 @@ type namesView struct {
 
 func listProjects(p *console.Page) error { return projects(p, console.NewForm(url.Values{})) }
 
-// projects shows the projects with the form of a new one.
+// projects shows the projects with the form for a new one.
 func projects(p *console.Page, form *console.Form) error {
 	v := namesView{Tabs: tabs(projectsPath), Account: p.Account(), Form: form, May: p.May(domain.ScopeBucketsWrite)}
 	var answer web.Listing[named]
@@ -56,7 +57,8 @@ func createProject(p *console.Page) error {
 	return p.Done("Project "+values.Get("name")+" is there, with its three buckets.", projectsPath)
 }
 
-// read reads a list that has a form above it. A form that comes back with faults does without it.
+// read reads a list that is shown below a form. A form with faults is shown without the list if
+// that can't be read.
 func read(p *console.Page, form *console.Form, path string, into *web.Listing[named]) error {
 	if form.Problem == nil {
 		return p.API.Get(path, page(p, few), into)
@@ -67,7 +69,7 @@ func read(p *console.Page, form *console.Form, path string, into *web.Listing[na
 
 func listAccounts(p *console.Page) error { return allAccounts(p, console.NewForm(url.Values{})) }
 
-// allAccounts shows the accounts that the API shows. Only the bootstrap key makes some.
+// allAccounts shows the accounts that the API lists. Only the bootstrap key can create accounts.
 func allAccounts(p *console.Page, form *console.Form) error {
 	v := namesView{Tabs: tabs(accountsPath), Account: p.Account(), Form: form, May: p.Bootstrap()}
 	var answer web.Listing[named]
@@ -120,7 +122,7 @@ func createAdminKey(p *console.Page) error {
 		return err
 	}
 	var answer accounts.AdminKey
-	name := cmp.Or(values.Get("account"), "-") // which is no name: the API refuses it
+	name := cmp.Or(values.Get("account"), "-") // an invalid name, which the API refuses
 	if err := p.API.Send(http.MethodPost, console.Path("v1", "accounts", name, "admin-keys"), nil, &answer); err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ func listBuckets(p *console.Page) error {
 	return p.Show("buckets.html", "Access", v)
 }
 
-// bucketOf counts the keys of a bucket, of its first consumers.
+// bucketOf counts the keys of a bucket's first consumers.
 func bucketOf(p *console.Page, b buckets.Bucket) bucketLine {
 	line := bucketLine{Bucket: b}
 	in := place{Bucket: b.Name}
@@ -50,7 +50,7 @@ func bucketOf(p *console.Page, b buckets.Bucket) bucketLine {
 	return line
 }
 
-// maxBuckets is how many buckets a page has: the consumers of each are asked for.
+// maxBuckets is how many buckets a page has: the page asks the API for the consumers of each.
 const maxBuckets = 20
 
 // bucketLine is a bucket of the list.
@@ -58,15 +58,15 @@ type bucketLine struct {
 	buckets.Bucket
 
 	Consumers   int
-	Keys        int     // that are live
+	Keys        int     // number of live keys
 	More        bool    // further consumers have keys, too, which are not counted
-	Ends        *string // when the first of the live keys ends; nil: none does
+	Ends        *string // end of the first live key to expire; nil: none expires
 	NoConsumers *console.Problem
 }
 
-// bucketForm is the form of a new bucket, and of one that is edited.
+// bucketForm is the form for a new bucket, or for a change of one.
 type bucketForm struct {
-	Place  place // zero: a new one
+	Place  place // zero: a new bucket
 	Form   *console.Form
 	Action string
 	Back   string
@@ -112,7 +112,7 @@ type bucketView struct {
 	Consumers []consumerLine
 	Total     int
 	Paging    console.Paging
-	Problem   *console.Problem // why there are no consumers
+	Problem   *console.Problem // the reason why consumers are missing
 	Email     string
 	Search    string
 	May       bool
@@ -123,11 +123,11 @@ type consumerLine struct {
 	Name, Description, Path string
 	Held                    []held
 	Keys                    int
-	Ends                    *string // when the first of the live keys ends; nil: none does
-	Ended                   int     // keys that have ended
+	Ends                    *string // end of the first live key to expire; nil: none expires
+	Ended                   int     // number of expired keys
 }
 
-// held is a scope, with whether a consumer has it: as one of its own, or by admin, which covers all others.
+// held is a scope, with whether a consumer has it: directly, or by admin, which includes all others.
 type held struct {
 	Scope        domain.Scope
 	Own, ByAdmin bool

@@ -25,10 +25,10 @@ type consumerView struct {
 	KeysPaging console.Paging
 	NoKeys     *console.Problem
 	Managers   []managerLine
-	More       int // managers that are not shown
+	More       int // number of managers that are not shown
 	NoManagers *console.Problem
 	May        bool
-	Exceeds    bool // the consumer may do more than the session's key, which may change it otherwise
+	Exceeds    bool // the consumer has scopes that the session's key lacks; otherwise the key could change it
 }
 
 type keyLine struct {
@@ -36,7 +36,7 @@ type keyLine struct {
 
 	Path  string
 	Ended bool
-	Own   bool // the session's
+	Own   bool // the consumer of the session
 }
 
 type managerLine struct {
@@ -79,9 +79,9 @@ func showConsumer(p *console.Page) error {
 	return p.Show("consumer.html", v.Consumer.Name, v)
 }
 
-// consumerForm is the form of a new consumer, and of one that is edited.
+// consumerForm is the form for a new consumer, or for a change of one.
 type consumerForm struct {
-	Place  place // without Consumer: a new one
+	Place  place // without Consumer: a new consumer
 	Form   *console.Form
 	Scopes []scopeChoice
 	Ends   []console.Option
@@ -106,7 +106,7 @@ func newConsumer(p *console.Page) error {
 	return p.Show("consumer-form.html", "New consumer", newConsumerForm(p, l, url.Values{"withKey": {"true"}}))
 }
 
-// consumerBody is what is sent of a consumer.
+// consumerBody is the body of a request to make or change a consumer.
 type consumerBody struct {
 	Name        string            `json:"name,omitzero"`
 	Description string            `json:"description"`
@@ -116,7 +116,7 @@ type consumerBody struct {
 	APIKeys     []keyBody         `json:"apiKeys,omitzero"`
 }
 
-// readConsumer reads a form; ok is false when the API could not even be asked.
+// readConsumer reads a form; ok is false when the form is too faulty to call the API.
 func readConsumer(f *consumerForm) (body consumerBody, ok bool) {
 	values := f.Form.Values
 	body = consumerBody{Description: values.Get("description"), Scopes: values["scopes"], Tags: readTags(values.Get("tags"))}

@@ -9,7 +9,7 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// find returns the first consumers of the first buckets, and what can be done to each.
+// find returns the first consumers of the first buckets, and the actions on each.
 func find(p *console.Page) []console.Hit {
 	var hits []console.Hit
 	if p.May(domain.ScopeBucketsWrite) {

@@ -24,7 +24,7 @@ func tagsOf(tags map[string]string) []tag {
 	return all
 }
 
-// readTags reads tags as they are typed, name=value on a line each.
+// readTags reads tags as they are typed: name=value, one per line.
 func readTags(text string) map[string]string {
 	tags := make(map[string]string)
 	for line := range strings.Lines(text) {
@@ -47,7 +47,7 @@ func writeTags(tags map[string]string) string {
 // scopeChoice is a scope in a form.
 type scopeChoice struct {
 	Name, For string
-	Held, May bool // May: the session's key has it, so it can be given
+	Held, May bool // May: the session's key has the scope, so it can grant it
 }
 
 func scopeChoices(p *console.Page, chosen []string) []scopeChoice {
@@ -66,10 +66,10 @@ func texts(scopes []domain.Scope) []string {
 	return list
 }
 
-// atTime is the choice of a date and time of one's own.
+// atTime is the choice of another date and time.
 const atTime = "at"
 
-// lives are how long a key may last.
+// lives returns the choices for the lifetime of a key.
 func lives(none string) []console.Option {
 	return []console.Option{
 		{Value: "", Label: none},
@@ -79,8 +79,7 @@ func lives(none string) []console.Option {
 	}
 }
 
-// readEnd reads when a key is to end; nil: nothing is said. What is no time is left to the API
-// to refuse.
+// readEnd reads the end of a key; nil: none was given. Invalid times are left to the API to refuse.
 func readEnd(values url.Values, now time.Time) *string {
 	ends, typed := values.Get("ends"), strings.TrimSpace(values.Get("expiresOn"))
 	var text string
@@ -110,7 +109,8 @@ func ended(expires *string, now time.Time) bool {
 
 func number(n int) string { return strconv.Itoa(n) }
 
-// lacks is the page in the place of a form that the session's key could not send.
+// lacks is the data of the page that is shown instead of a form that the session's key could not
+// send.
 type lacks struct {
 	Scope domain.Scope
 	Back  string

@@ -11,8 +11,8 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// made shows keys in full, this once: it is the answer to the form that made them, which no
-// link, no Back and no reload leads to.
+// madeKeys is the data of the only page that shows keys in full: it is the answer to the form that
+// made them, and no link, Back or reload leads to it.
 type madeKeys struct {
 	Place place
 	What  string
@@ -20,7 +20,7 @@ type madeKeys struct {
 	Next  string
 }
 
-// keyBody is what is sent of a key.
+// keyBody is the body of a request to make or change a key.
 type keyBody struct {
 	Description string  `json:"description,omitzero"`
 	ExpiresOn   *string `json:"expiresOn,omitzero"`
@@ -32,7 +32,7 @@ type keyForm struct {
 	Ends  []console.Option
 }
 
-// most is how many keys the form makes at a time: those that a person can take away.
+// most is how many keys the form makes at a time: as many as a person can copy.
 const most = 100
 
 func newKey(p *console.Page) error {
@@ -107,7 +107,7 @@ func roll(p *console.Page) error {
 		return err
 	}
 	if fresh.Key == "" {
-		// In a bucket whose keys can be shown again, the answer has none.
+		// The answer has no key in a bucket whose keys can be shown again.
 		if fresh, err = latest(p, l); err != nil {
 			return err
 		}
@@ -173,7 +173,7 @@ func updateKey(p *console.Page) error {
 		ExpiresOn   *string `json:"expiresOn,omitzero"`
 	}{values.Get("description"), readEnd(values, p.Now())}
 	if err := p.API.Send(http.MethodPatch, v.Place.api(p), body, nil); v.Form.Failed(err) {
-		_ = p.API.Try(v.Place.api(p), nil, &v.Key) // without it the form still has what was typed
+		_ = p.API.Try(v.Place.api(p), nil, &v.Key) // if this fails, the form still has the typed values
 		v.complete(p)
 		return p.ShowInvalid("key.html", "Key "+v.Key.Key, v, v.Form)
 	} else if err != nil {

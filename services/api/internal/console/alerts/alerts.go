@@ -1,5 +1,5 @@
-// Package alerts has the console's page of alerts: what was told of webhooks that fail and of hostnames that pass to
-// another account, to whom, and whether it arrived.
+// Package alerts has the console's page of alerts about failing webhooks and about hostnames that pass to another
+// account, with the receivers of each alert and whether it arrived.
 package alerts
 
 import (
@@ -38,10 +38,10 @@ func Module() console.Module {
 	}
 }
 
-// perPage is few: each alert is asked for with its receipts.
+// perPage is small: the API is called for the deliveries of each alert.
 const perPage = 20
 
-// alert is one as the API shows it.
+// alert is an alert as the API shows it.
 type alert struct {
 	ID   string           `json:"id"`
 	Type domain.EventType `json:"type"`
@@ -67,12 +67,12 @@ type row struct {
 	alert
 
 	Label, Tone string
-	// Recovered is when the webhook recovered from what the alert tells; empty: not on this page.
+	// Recovered is when the webhook of the alert recovered; empty: not on this page.
 	Recovered string
 	Receipts  []told
 }
 
-// told is a receipt, with the name of its webhook if that may be seen.
+// told is the delivery of an alert, with the name of its webhook if the session may see it.
 type told struct {
 	deliveries.Delivery
 
@@ -81,13 +81,13 @@ type told struct {
 
 type view struct {
 	Rows      []row
-	Untold    []row // what would have been told if anybody were registered
+	Untold    []row // alerts that would have been sent if a webhook were registered for them
 	Paging    console.Paging
 	Later     bool // not the first page
 	Type      string
 	Types     []console.Option
 	Receivers deliverylog.Webhooks
-	Known     bool // who is told may be seen
+	Known     bool // the session may see the receivers
 	MayMake   bool
 }
 
@@ -111,7 +111,7 @@ func list(p *console.Page) error {
 	if v.Known && len(v.Receivers) == 0 {
 		v.Untold = untold(p, hooks, domain.EventType(kind))
 	}
-	recovered := map[string]string{} // by webhook, as the newest come first
+	recovered := map[string]string{} // by webhook; the newest come first
 	for _, of := range page.Data {
 		var a alert
 		if err := p.API.Get(console.Path("v1", "events", of.ID), nil, &a); err != nil {
@@ -127,8 +127,8 @@ func list(p *console.Page) error {
 	return p.Show("list.html", "Alerts", v)
 }
 
-// untold returns the alerts that the present state of webhooks, the newest deliveries that were given up and the hours
-// in which nothing arrived would have made, the newest first. kind is the only type that is wanted; empty: all are.
+// untold returns the alerts that would have been made, the newest first, by the present state of webhooks, the newest
+// failed deliveries, and the hours in which nothing arrived. kind is the only type to return; empty: all.
 func untold(p *console.Page, hooks deliverylog.Webhooks, kind domain.EventType) []row {
 	var list []row
 	add := func(t domain.EventType, of domain.WebhookID, at *string, fill func(*alert)) {
@@ -141,7 +141,7 @@ func untold(p *console.Page, hooks deliverylog.Webhooks, kind domain.EventType) 
 		list = append(list, newRow(a, hooks, map[string]string{}))
 	}
 	var troubled []webhooks.Webhook
-	// What can't be read would have been told, too; the page says nothing of it.
+	// If this can't be read, its alerts are missing and the page does not mention them.
 	_ = p.API.Try("/v1/webhooks", url.Values{"include": {"health"}, "troubled": {"true"}, "limit": {strconv.Itoa(perPage)}}, &troubled)
 	for i := range troubled {
 		w := &troubled[i]
@@ -177,18 +177,18 @@ func untold(p *console.Page, hooks deliverylog.Webhooks, kind domain.EventType) 
 	return list[:min(len(list), perPage)]
 }
 
-// recovery is a webhook that failed for an hour at least, and then did not any more.
+// recovery is the recovery of a webhook that had failed for at least an hour.
 type recovery struct {
 	of        domain.WebhookID
-	since, at string // the beginning of these hours
+	since, at string // the beginnings of these hours
 	failures  int
 }
 
-// recent is how far back recoveries are looked for: the statistics of so many hours have rows enough for 250 webhooks.
+// recent is how far back recoveries are searched: the statistics of so many hours have enough rows for 250 webhooks.
 const recent = 72 * time.Hour
 
-// recoveries reads from the statistics by the hour which webhooks have recovered: nothing else is kept of the past of
-// webhooks of which nobody is told.
+// recoveries finds the webhooks that have recovered in the statistics by the hour: there is no other history of
+// webhooks when no alerts are sent.
 func recoveries(p *console.Page) []recovery {
 	var hours insight.Statistics
 	query := url.Values{"step": {"hour"}, "by": {"webhook"}, "since": {p.Now().UTC().Add(-recent).Truncate(time.Hour).Format(time.RFC3339)}}
@@ -217,7 +217,7 @@ func recoveries(p *console.Page) []recovery {
 	return list
 }
 
-// newRow shows an alert, given the webhooks that recovered later and when.
+// newRow makes the row of an alert from the webhooks and the times of their later recoveries.
 func newRow(a alert, hooks deliverylog.Webhooks, recovered map[string]string) row {
 	r := row{alert: a}
 	switch a.Type {

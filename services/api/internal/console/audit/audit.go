@@ -1,5 +1,5 @@
-// Package audit has the console's page of the audit log: what was changed, by whom, from where,
-// and what was refused.
+// Package audit has the console's page of the audit log: what was changed or refused, by which key,
+// and from which address.
 package audit
 
 import (
@@ -32,7 +32,8 @@ func Module() console.Module {
 	}
 }
 
-// pageOf leads to the page of what was changed; empty: nothing says where it is, or it may be gone.
+// pageOf returns the path of the page of a changed resource; empty: its place is not known, or it
+// may have been deleted.
 func pageOf(r audit.Resource) string {
 	switch r.Type {
 	case "bucket":
@@ -47,7 +48,7 @@ func pageOf(r audit.Resource) string {
 	return ""
 }
 
-// line is an entry as it is shown.
+// line is an entry of the log for the page.
 type line struct {
 	audit.Entry
 
@@ -60,7 +61,7 @@ type link struct{ Type, Name, ID, Path string }
 type view struct {
 	Form     *console.Form
 	Range    console.Range
-	Actions  []string // to choose from
+	Actions  []string // choices of the filter
 	Outcomes []console.Option
 	Lines    []line
 	Total    int
@@ -68,10 +69,10 @@ type view struct {
 	Paging   console.Paging
 }
 
-// few is how many entries a page has; the API answers with 100 at most.
+// few is how many entries a page has; the API returns 100 at most.
 const few = 50
 
-// filters returns the parameters of the page which select entries.
+// filters returns the parameters of the page that select entries.
 func filters() []string {
 	return []string{"action", "actor", "success", "startDate", "endDate"}
 }
@@ -109,16 +110,16 @@ func show(p *console.Page) error {
 			}
 			l.Links = append(l.Links, to)
 		}
-		slices.Reverse(l.Links) // the thing itself first, then what it is in
+		slices.Reverse(l.Links) // the resource first, then the resources that contain it
 		v.Lines = append(v.Lines, l)
 	}
 	return p.Show("audit.html", "Audit", v)
 }
 
-// actionLabel writes an action as people say it: "create bucket".
+// actionLabel writes an action in plain words: "create bucket".
 func actionLabel(action string) string { return strings.ReplaceAll(action, "-", " ") }
 
-// command is the page's list on the command line.
+// command returns the command for the page's list.
 func command(query url.Values) string {
 	var text strings.Builder
 	text.WriteString("audit list")

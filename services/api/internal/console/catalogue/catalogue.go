@@ -1,5 +1,5 @@
-// Package catalogue has the console's pages of the types of events: what their data hold, how many
-// there are, and who gets them.
+// Package catalogue has the console's pages of event types: the data of each, how many events there
+// are, and which webhooks get them.
 package catalogue
 
 import (
@@ -39,13 +39,13 @@ func Module() console.Module {
 	}
 }
 
-// volume is how many events of a type there were in the last 24 hours.
+// volume is the number of events of a type in the last 24 hours.
 type volume struct {
 	Events, Attempts, Failed int64
 	Line                     console.Line
 }
 
-// volumes asks for the volumes of all types.
+// volumes reads the volumes of all types.
 func volumes(p *console.Page) (map[string]*volume, *console.Problem) {
 	var answer insight.Statistics
 	if none := p.API.Try("/v1/statistics", url.Values{"step": {"hour"}, "by": {"type"}}, &answer); none != nil {
@@ -72,10 +72,10 @@ func volumes(p *console.Page) (map[string]*volume, *console.Problem) {
 	return found, nil
 }
 
-// registered are the webhooks that have a type.
+// registered are the webhooks that are registered for a type.
 type registered struct {
 	Webhooks deliverylog.Webhooks
-	More     bool // the account has more webhooks than were looked at
+	More     bool // the account has more webhooks than were read
 }
 
 func registrations(p *console.Page) (map[string]*registered, *console.Problem) {
@@ -138,7 +138,7 @@ type typeView struct {
 	MaySend    bool
 	NoVolume   *console.Problem
 	NoWebhooks *console.Problem
-	Links      bool // webhooks have pages
+	Links      bool // the pages of webhooks are available
 }
 
 func show(p *console.Page) error {
@@ -176,7 +176,7 @@ func newType(p *console.Page) (*typeView, error) {
 	return v, nil
 }
 
-// sampleOf is a whole event as it is published.
+// sampleOf returns a complete sample event as it is published.
 func sampleOf(kind domain.EventType, now time.Time) (string, error) {
 	text, err := json.Marshal(struct {
 		Type      domain.EventType `json:"type"`
@@ -189,7 +189,7 @@ func sampleOf(kind domain.EventType, now time.Time) (string, error) {
 	return string(text), nil
 }
 
-// publish publishes what stands in the form, which began as a sample.
+// publish publishes the event in the form, which began as a sample.
 func publish(p *console.Page) error {
 	given, err := p.Form()
 	if err != nil {
@@ -213,13 +213,13 @@ func publish(p *console.Page) error {
 	return p.Done("The event is accepted.", console.Path("console", "catalogue", p.Param("eventType")))
 }
 
-// typeOf writes what kinds of values a schema allows.
+// typeOf returns the types of values that a schema allows.
 func typeOf(raw jsontext.Value) []string {
 	var single string
 	if json.Unmarshal(raw, &single) == nil {
 		return []string{single}
 	}
 	var several []string
-	_ = json.Unmarshal(raw, &several) // anything: it says nothing
+	_ = json.Unmarshal(raw, &several) // no type means any
 	return several
 }

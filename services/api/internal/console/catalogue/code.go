@@ -19,8 +19,8 @@ func codes(name string, s *schema) []code {
 	}
 }
 
-// pascal writes estimated_delivery or estimatedDelivery as EstimatedDelivery, and Id and Url in
-// capitals at the end.
+// pascal writes estimated_delivery or estimatedDelivery as EstimatedDelivery, with a final Id or
+// Url in capitals.
 func pascal(name string) string {
 	var b strings.Builder
 	for part := range strings.FieldsFuncSeq(name, func(r rune) bool { return r == '_' }) {
@@ -35,7 +35,7 @@ func pascal(name string) string {
 	return text
 }
 
-// plainType is the one kind of value that a schema allows; empty: there are several, or any.
+// plainType returns the only type that a schema allows; empty: it allows several, or any.
 func (s *schema) plainType() string {
 	if types := typeOf(s.Type); len(types) == 1 {
 		return types[0]
@@ -110,7 +110,7 @@ func tsType(s *schema, depth int) string {
 	return b.String() + strings.Repeat("  ", depth) + "}"
 }
 
-// python has classes in the order in which they must stand.
+// python collects classes in the order in which they must be defined.
 type python struct{ list []string }
 
 func (c *python) class(name string, s *schema, depth int) string {

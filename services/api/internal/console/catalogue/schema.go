@@ -11,12 +11,12 @@ import (
 	"waybill.dev/services/api/internal/console"
 )
 
-// document is the part of the OpenAPI document that says what events hold.
+// document is the part of the OpenAPI document that describes events.
 type document struct {
 	schemas map[string]jsontext.Value
 }
 
-// schema is one of them.
+// schema is a schema of the document.
 type schema struct {
 	Ref           string         `json:"$ref"`
 	Type          jsontext.Value `json:"type"`
@@ -78,10 +78,10 @@ func readDocument(p *console.Page) (*document, error) {
 
 const refs = "#/components/schemas/"
 
-// maxDepth bounds what is followed: no schema of ours is deeper.
+// maxDepth bounds the references that are followed: no schema of ours is deeper.
 const maxDepth = 12
 
-// get returns a schema with everything that it refers to in its place.
+// get returns a schema with all references replaced by their targets.
 func (d *document) get(ref string, depth int) schema {
 	var s schema
 	if json.Unmarshal(d.schemas[strings.TrimPrefix(ref, refs)], &s) != nil {
@@ -101,7 +101,7 @@ func (d *document) resolve(s schema, depth int) schema {
 		}
 		return found
 	}
-	for _, part := range slices.Backward(s.AllOf) { // what is special stands last there, and first here
+	for _, part := range slices.Backward(s.AllOf) { // special members come last there, and first here
 		part = d.resolve(part, depth+1)
 		s.Properties = append(s.Properties, part.Properties...)
 		s.Required = append(s.Required, part.Required...)
@@ -117,7 +117,7 @@ func (d *document) resolve(s schema, depth int) schema {
 	return s
 }
 
-// dataOf returns what data of a type hold, and the same as JSON.
+// dataOf returns the schema of the data of a type, and its JSON text.
 func (d *document) dataOf(name string) (data schema, text string) {
 	ref := d.get("PublishedEvent", maxDepth).Discriminator.Mapping[name]
 	var published schema
@@ -132,7 +132,7 @@ func (d *document) dataOf(name string) (data schema, text string) {
 	return schema{}, ""
 }
 
-// text writes a schema and those that it refers to as one JSON Schema.
+// text writes a schema, with those that it refers to, as one JSON Schema.
 func (d *document) text(ref string) string {
 	name := strings.TrimPrefix(ref, refs)
 	definitions := map[string]jsontext.Value{}
@@ -169,11 +169,11 @@ func (d *document) collect(name string, into map[string]jsontext.Value) {
 // field is a line of the table of a schema.
 type field struct {
 	Name, Type, Text string
-	Members          []string // of the object that it is
+	Members          []string // members, if it is an object
 	Required         bool
 }
 
-// fields lists the members of an object, those that must be there first.
+// fields lists the members of an object, the required ones first.
 func (s *schema) fields() []field {
 	var list, optional []field
 	for i := range s.Properties {
@@ -198,7 +198,7 @@ func (s *schema) fields() []field {
 	return append(list, optional...)
 }
 
-// kind says what values a schema allows, in a word or two.
+// kind describes the values that a schema allows in a word or two.
 func (s *schema) kind() string {
 	types := typeOf(s.Type)
 	switch {

@@ -1,4 +1,4 @@
-// Package certificates has the console's pages of CA certificates: whose clients are let in.
+// Package certificates has the console's pages of CA certificates, whose clients are let in.
 package certificates
 
 import (
@@ -43,14 +43,14 @@ type ca struct {
 	Ended bool `json:"-"`
 }
 
-// Path is where the page of the CA certificate is, or one below it.
+// Path returns the path of the CA certificate's page, or of a page below it.
 func (c ca) Path(more ...string) string { return at(c.ID, more...) }
 
 func at(id string, more ...string) string {
 	return console.Path(append([]string{"console", "certificates", id}, more...)...)
 }
 
-// ended reports whether the certificate has ended.
+// ended reports whether the certificate has expired.
 func (c ca) ended(p *console.Page) bool {
 	ends := web.Time(c.CertificateInfo.ValidTo)
 	return !ends.IsZero() && p.Now().After(ends)
@@ -94,7 +94,7 @@ func create(p *console.Page) error {
 	var made ca
 	body := map[string]string{"name": values.Get("name"), "certificate": values.Get("certificate")}
 	if err := p.API.Send(http.MethodPost, in(p), body, &made); form.Failed(err) {
-		values.Del("certificate") // it may have been a private key
+		values.Del("certificate") // the user may have pasted a private key
 		return console.Again(showList(p, form), err)
 	} else if err != nil {
 		return err

@@ -17,10 +17,10 @@ import (
 	"waybill.dev/services/api/internal/console"
 )
 
-// Templates executes every template of a module with each of its samples, by the name of the template's
-// file, of which there must be two at least: empty and full. What comes out must be well-formed, and have nothing that the
-// policy forbids or that hostile text could have brought in: no script, no style, no handler, no
-// address that is not http, no character that turns the direction of writing.
+// Templates executes every template of a module with each of its samples, by the name of the template's file. Each
+// template needs at least two samples: empty and full. The output must be well-formed, and contain nothing that the policy
+// forbids or that hostile text could have brought in: no script, no style, no handler, no address that is not http, no
+// character that reverses the direction of writing.
 func Templates(t *testing.T, m console.Module, samples map[string][]any) {
 	t.Helper()
 	names, err := fs.Glob(m.Templates, "templates/*.html")
@@ -55,10 +55,10 @@ func Templates(t *testing.T, m console.Module, samples map[string][]any) {
 	}
 }
 
-// pointer is how fmt writes a pointer.
+// pointer matches a pointer as fmt writes it.
 var pointer = regexp.MustCompile(`&lt;nil&gt;|0x[0-9a-f]{9}`)
 
-// Check tells what is wrong with a part of a page.
+// Check returns what is wrong with a part of a page.
 func Check(text string) error {
 	if pointer.MatchString(text) {
 		return errors.New("a pointer is written, or nil")
@@ -102,7 +102,7 @@ func isVoid(name string) bool {
 	return slices.Contains([]string{"input", "br", "hr", "img", "meta", "link", "wbr", "col"}, name)
 }
 
-// forbidden reports whether an element has what no page may have.
+// forbidden returns an error if an element has something that no page may have.
 func forbidden(token html.Token) error {
 	if slices.Contains([]string{"script", "style", "iframe", "object", "embed", "base"}, token.Data) {
 		return errors.New("a page may have no element " + token.Data)

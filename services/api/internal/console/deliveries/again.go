@@ -15,7 +15,8 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// undelivered is what the API sends again unless it is told otherwise: what failed or is retried.
+// undelivered is the default selection of the API for sending again: deliveries that failed or are
+// being retried.
 const undelivered = "undelivered"
 
 // many is the body of POST /v1/deliveries/retry: a filter as in the lists.
@@ -49,15 +50,15 @@ func newMany(query url.Values) many {
 type previewView struct {
 	Form    *console.Form
 	Which   []console.Option
-	Keep    url.Values // the filters but the status
-	All     url.Values // and with it, for the form that starts
+	Keep    url.Values // the filters without the status
+	All     url.Values // the filters with the status, for the form that starts
 	Facts   []console.Fact
 	Plan    deliverylog.Plan
 	Command string
 	Back    string
 }
 
-// again returns the filters of the list as those of a preview.
+// again returns the filters of the list as filters of a preview.
 func again(query url.Values) url.Values {
 	to := without(query)
 	if !to.Has("status") {
@@ -66,7 +67,7 @@ func again(query url.Values) url.Values {
 	return to
 }
 
-// preview says what sending all that match would do, before anything is sent.
+// preview shows what sending all matching deliveries again would do.
 func preview(p *console.Page) error {
 	query, _ := p.Filters(filters()...)
 	v, query := newPreview(p, query)
@@ -107,7 +108,7 @@ func newPreview(p *console.Page, query url.Values) (previewView, url.Values) {
 	return v, query
 }
 
-// start has a job send all that match.
+// start starts a job that sends all matching deliveries again.
 func start(p *console.Page) error {
 	form, err := p.Form()
 	if err != nil {
@@ -137,18 +138,18 @@ func start(p *console.Page) error {
 	return p.Done(message, listPath)
 }
 
-// maxChosen is how many deliveries can be chosen by hand: those of a page.
+// maxChosen is how many deliveries can be chosen by hand: all of a page.
 const maxChosen = 100
 
 type chosenView struct {
 	Rows      []row
-	IDs       []string // those that can be sent
-	Delivered int      // of them
+	IDs       []string // deliveries that can be sent again
+	Delivered int      // number of those that were delivered already
 	InFlight  int
 	Back      string
 }
 
-// chosen says what sending some deliveries again would do.
+// chosen shows what sending some deliveries again would do.
 func chosen(p *console.Page) error {
 	ids := p.Request.URL.Query()["id"]
 	ids = ids[:min(len(ids), maxChosen)]
@@ -163,7 +164,7 @@ func chosen(p *console.Page) error {
 			return err
 		}
 		v.Rows = append(v.Rows, row{d, hooks.Of(d.WebhookID).Name()})
-		if d.Status == domain.StatusPending { // an attempt may be under way, so that the API would refuse
+		if d.Status == domain.StatusPending { // an attempt may be under way, and the API would refuse
 			v.InFlight++
 			continue
 		}
@@ -175,7 +176,8 @@ func chosen(p *console.Page) error {
 	return p.Show("chosen.html", "Send the chosen again", v)
 }
 
-// sendChosen sends some deliveries again. One that can't be sent now does not stop the others.
+// sendChosen sends some deliveries again. A delivery that can't be sent now does not stop the
+// others.
 func sendChosen(p *console.Page) error {
 	form, err := p.Form()
 	if err != nil {
@@ -190,7 +192,7 @@ func sendChosen(p *console.Page) error {
 		case err == nil:
 			sent++
 		case f.Failed(err) || p.API.Last().Status == http.StatusNotFound:
-			passed++ // in flight, or gone meanwhile
+			passed++ // in flight, or deleted in the meantime
 		default:
 			return err
 		}

@@ -11,12 +11,12 @@ import (
 	"waybill.dev/services/api/internal/families/deliveries"
 )
 
-// attempt is one callback with its answer. What the API does not know of it is zero.
+// attempt is one callback with its answer. Unknown members are zero.
 type attempt struct{ deliveries.Attempt }
 
 func sum(p deliveries.Phases) float64 { return p.DNS + p.Connect + p.TLS + p.FirstByte + p.Body }
 
-// Tone colours an attempt.
+// Tone returns the colour of an attempt.
 func (a attempt) Tone() string {
 	if a.good() {
 		return "good"
@@ -28,7 +28,7 @@ func (a attempt) good() bool {
 	return a.Status >= http.StatusOK && a.Status < http.StatusMultipleChoices
 }
 
-// Outcome says how it ended, in a few words.
+// Outcome says in a few words how the attempt ended.
 func (a attempt) Outcome() string {
 	switch {
 	case a.Status > 0:
@@ -39,7 +39,7 @@ func (a attempt) Outcome() string {
 	return "no answer"
 }
 
-// value returns the value of a header's first line of that name.
+// value returns the value of the first header line with a name.
 func value(fields []deliveries.Header, name string) string {
 	i := slices.IndexFunc(fields, func(h deliveries.Header) bool { return strings.EqualFold(h.Name, name) })
 	if i < 0 || fields[i].Value == nil {
@@ -48,7 +48,7 @@ func value(fields []deliveries.Header, name string) string {
 	return *fields[i].Value
 }
 
-// RequestHead is the request as it was sent, without its body; empty: it is not known.
+// RequestHead returns the request as it was sent, without its body; empty: not known.
 func (a attempt) RequestHead() string {
 	if len(a.RequestHeaders) == 0 {
 		return ""
@@ -66,7 +66,7 @@ func (a attempt) RequestHead() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// ResponseHead is the answer without its body; empty: there was none.
+// ResponseHead returns the answer without its body; empty: there was none.
 func (a attempt) ResponseHead() string {
 	if a.Status == 0 {
 		return ""
@@ -95,7 +95,7 @@ func (a attempt) IsJSON() bool {
 	return strings.Contains(kind, "json") || kind == "" && strings.HasPrefix(strings.TrimSpace(a.ResponseBody), "{")
 }
 
-// SignedPrefix is what stands before the body in what was signed.
+// SignedPrefix returns the text before the body in the signed content.
 func (a attempt) SignedPrefix() string {
 	id, at := value(a.RequestHeaders, "webhook-id"), value(a.RequestHeaders, "webhook-timestamp")
 	if id == "" || at == "" {
@@ -104,7 +104,7 @@ func (a attempt) SignedPrefix() string {
 	return id + "." + at + "."
 }
 
-// Verify is the command that checks the signature as the receiver must.
+// Verify returns a command that checks the signature as the receiver must.
 func (a attempt) Verify() string {
 	at := value(a.RequestHeaders, "webhook-timestamp")
 	return "waybill signature verify --secret whsec_… --body event.json \\\n  --id " + console.Shell(value(a.RequestHeaders, "webhook-id")) +

@@ -18,24 +18,25 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// deliveryView is a delivery, or what is between an event and a webhook without one.
+// deliveryView is the data of a delivery's page, or of the page of an event and a webhook without a
+// delivery.
 type deliveryView struct {
 	EventID   string
 	WebhookID domain.WebhookID
 	D         *deliveries.Detail // nil: there is no delivery
 	Title     string
-	Webhook   explanations.WebhookFacts // as far as it is known
-	Event     *event                    // nil: it is not known
+	Webhook   explanations.WebhookFacts // as far as known
+	Event     *event                    // nil: not known
 	Verdict   verdict
 	Steps     []step
-	Earlier   int // attempts that are not shown
+	Earlier   int // number of attempts that are not shown
 	MayRetry  bool
 	HasPages  pages
-	// Unexplained is why there is no verdict.
+	// Unexplained is the reason why there is no verdict.
 	Unexplained *console.Problem
 }
 
-// pages tells which of the pages of others there are.
+// pages says which pages of other packages exist.
 type pages struct{ Shipment, Webhook bool }
 
 // verdict is the answer to "why was this not delivered?".
@@ -44,14 +45,14 @@ type verdict struct {
 	Tone    string
 	Summary string
 	Advice  []string
-	// NextAt is when something happens by itself, Next what.
+	// NextAt is the time of the next automatic step, Next its description.
 	Next   string
 	NextAt *string
-	// Act is the best thing to do: retry, webhook, or nothing.
+	// Act is the best action: retry, webhook, or nothing.
 	Act string
 }
 
-// event is what the page shows of the event.
+// event is the part of the event that the page shows.
 type event struct {
 	deliverylog.Event
 
@@ -62,7 +63,7 @@ type event struct {
 }
 
 const (
-	// maxAttempts bounds how many attempts are shown, the latest.
+	// maxAttempts bounds how many attempts are shown; they are the latest.
 	maxAttempts = 40
 
 	actRetry   = "retry"
@@ -93,7 +94,7 @@ func show(p *console.Page) error {
 	return p.Show("delivery.html", "Delivery of "+v.Title, v)
 }
 
-// pair answers for an event and a webhook: by the delivery between them, if there is one.
+// pair shows the answer for an event and a webhook: for the delivery between them, if there is one.
 func pair(p *console.Page) error {
 	eventID, webhookID := p.Param("eventId"), p.Param("webhookId")
 	var e explanations.Explanation
@@ -149,7 +150,7 @@ func readEvent(p *console.Page, id string) *event {
 	return e
 }
 
-// next says what comes by itself, and when.
+// next sets the next automatic step, and its time.
 func (v *deliveryView) next(p *console.Page) {
 	d := v.D
 	if web.Value(d.Reason) == domain.ReasonCircuitOpen && d.Status != domain.StatusFailed {
@@ -164,7 +165,7 @@ func (v *deliveryView) next(p *console.Page) {
 	}
 }
 
-// tone colours a verdict.
+// tone returns the colour of a verdict.
 func tone[V ~string](verdict V) string {
 	switch verdict {
 	case "delivered":
@@ -179,7 +180,7 @@ func tone[V ~string](verdict V) string {
 	return ""
 }
 
-// act is what is best done about a verdict.
+// act returns the best action for a verdict.
 func act[V ~string](verdict V) string {
 	switch verdict {
 	case "retrying", "scheduleExhausted", "circuitOpen", "delivered", "jobCancelled":
@@ -190,7 +191,7 @@ func act[V ~string](verdict V) string {
 	return ""
 }
 
-// verdictWords writes a verdict's name, which is one word of several, as several: "schedule exhausted".
+// verdictWords splits a verdict's name into words: "schedule exhausted".
 func verdictWords[V ~string](name V) string {
 	var b strings.Builder
 	for i, r := range name {
@@ -205,7 +206,8 @@ func verdictWords[V ~string](name V) string {
 	return b.String()
 }
 
-// opened is the attempt whose request and answer are shown: the one of the query, otherwise the last.
+// opened returns the attempt whose request and answer are shown: the one in the query, otherwise the
+// last.
 func opened(p *console.Page, d *deliveries.Detail) *open {
 	if len(d.Attempts) == 0 {
 		return nil
@@ -232,17 +234,17 @@ func opened(p *console.Page, d *deliveries.Detail) *open {
 	return o
 }
 
-// open is an attempt with what is only shown of one at a time.
+// open is an attempt with the details that are shown for only one attempt at a time.
 type open struct {
 	attempt
 
-	With      string // what it is compared with: success, or the one before
+	With      string // what the attempt is compared with: success, or the one before
 	HasBefore bool
 	Diff      *difference // nil: there is nothing to compare with
 	NoSuccess bool
 }
 
-// lastSuccess returns the last attempt that succeeded: of this delivery, otherwise of the webhook.
+// lastSuccess returns the last successful attempt of this delivery, otherwise of the webhook.
 func lastSuccess(p *console.Page, d *deliveries.Detail, before int) (*attempt, string) {
 	for i, kept := range slices.Backward(d.Attempts) {
 		if a := (attempt{kept}); i != before && a.good() {
@@ -277,7 +279,7 @@ func retry(p *console.Page) error {
 	return p.Done("The delivery is sent again.", back)
 }
 
-// within reports whether a path leads to a page of the console.
+// within reports whether a path is a page of the console.
 func within(path string) bool {
 	u, err := url.Parse(path)
 	return err == nil && u.Scheme == "" && u.Host == "" && strings.HasPrefix(u.Path, "/console/") && !strings.Contains(u.Path, "..") && !strings.ContainsAny(path, "\\\r\n")

@@ -8,28 +8,28 @@ import (
 	"waybill.dev/services/api/internal/families/deliveries"
 )
 
-// difference is what two attempts differ in.
+// difference is the difference between two attempts.
 type difference struct {
-	With  string // the other one
+	With  string // the other attempt
 	Rows  []change
-	Lines []line // of the bodies of the answers; none: they are the same
+	Lines []line // of the bodies of the answers; none: the bodies are equal
 }
 
-// change is one thing that differs.
+// change is one difference.
 type change struct{ Name, Before, Now string }
 
-// line is a line of a body: in both, only before, or only now.
+// line is a line of a body: in both bodies, only in the old one, or only in the new one.
 type line struct{ Mark, Class, Text string }
 
 // maxLines bounds how many lines of a body are compared: the work grows with their square.
 const maxLines = 200
 
-// always returns the headers that differ between any two attempts, which says nothing.
+// always returns the headers that differ between any two attempts, and are therefore not shown.
 func always() []string {
 	return []string{"webhook-timestamp", "webhook-signature", "waybill-attempt", "waybill-delivery-id", "webhook-id", "traceparent", "date", "content-length"}
 }
 
-// compare returns what differs from one attempt to another.
+// compare returns the differences between two attempts.
 func compare(with string, before, now attempt) *difference {
 	d := &difference{With: with}
 	d.row("outcome", before.Outcome(), now.Outcome())
@@ -44,7 +44,7 @@ func compare(with string, before, now attempt) *difference {
 	return d
 }
 
-// Same tells that nothing differs.
+// Same reports whether there are no differences.
 func (d *difference) Same() bool { return len(d.Rows) == 0 && len(d.Lines) == 0 }
 
 func (d *difference) row(name, before, now string) {
@@ -66,7 +66,7 @@ func (d *difference) fields(prefix string, before, now []deliveries.Header) {
 	}
 }
 
-// text is all that a header says under a name.
+// text returns all values of a header.
 func text(fields []deliveries.Header, name string) string {
 	var values []string
 	for _, h := range fields {

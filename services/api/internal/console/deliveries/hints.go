@@ -10,12 +10,12 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// maxSkew is how far a receiver's clock may be off before it is told: receivers that follow
-// Standard Webhooks refuse a timestamp that is further away.
+// maxSkew is how far a receiver's clock may be off before the page says so: receivers that follow
+// Standard Webhooks refuse a timestamp that is further off.
 const maxSkew = 5 * time.Minute
 
-// hints says what an attempt's answer speaks for. Said tells that the verdict says already what
-// follows from the status alone.
+// hints returns likely causes for an attempt's answer. Said says that the verdict already states
+// what follows from the status alone.
 func hints(a attempt, timeoutSeconds float64, said bool) []string {
 	var list []string
 	add := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
@@ -66,7 +66,7 @@ func hints(a attempt, timeoutSeconds float64, said bool) []string {
 	return list
 }
 
-// loginPage reports whether an answer is a page that asks for a password.
+// loginPage reports whether an answer is a page with a password field.
 func loginPage(a attempt) bool {
 	if !strings.Contains(value(a.ResponseHeaders, "content-type"), "html") {
 		return false
@@ -76,7 +76,8 @@ func loginPage(a attempt) bool {
 		strings.Contains(body, "<form") && (strings.Contains(body, "login") || strings.Contains(body, "sign in") || strings.Contains(body, "signin"))
 }
 
-// skew says how far the receiver's clock is off, going by the Date of its answer; empty: not far.
+// skew says how far the receiver's clock is off, according to the Date of its answer; empty: within
+// the limit.
 func skew(a attempt) string {
 	theirs, err := http.ParseTime(value(a.ResponseHeaders, "date"))
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// filters are those of the API's list, by their names there, in the order of the form.
+// filters returns the filters of the API's list, by their names there, in the order of the form.
 func filters() []string {
 	return []string{"status", "webhookId", "eventType", "shipmentId", "eventId", "reason", "class", "statusCode", "test", "since", "until"}
 }
@@ -35,9 +35,9 @@ type listView struct {
 	Rows     []row
 	Paging   console.Paging
 	Empty    console.State
-	Again    string // where all that match is sent again
+	Again    string // path to send all matching deliveries again
 	MayRetry bool
-	Jobs     bool // there is a page of jobs
+	Jobs     bool // the page of jobs is available
 	Find     bool
 	Here     string
 }
@@ -96,7 +96,7 @@ func empty(query url.Values) console.State {
 	return console.State{Icon: "deliveries", Title: "No deliveries yet", Text: "A delivery is an event on its way to a webhook. Publish one of a type that a webhook is registered for.", Command: "waybill trigger shipment.delivered"}
 }
 
-// without returns a query without some names.
+// without returns a query without some parameters.
 func without(query url.Values, names ...string) url.Values {
 	rest := url.Values{}
 	for name, values := range query {
@@ -143,7 +143,7 @@ func reasonOptions() []console.Option {
 	return list
 }
 
-// cli writes a command with the filters that the command line has.
+// cli returns a command with those filters that the command line has.
 func cli(command string, query url.Values) string {
 	var text strings.Builder
 	text.WriteString(command)

@@ -20,13 +20,13 @@ import (
 type step struct {
 	Tone  string // good, bad, warn, busy or next
 	Title string
-	At    *string // nil: no time is known
-	Soon  bool    // At is yet to come
-	After string  // the first step; empty: it is that, or no time is known
+	At    *string // nil: the time is not known
+	Soon  bool    // At is in the future
+	After string  // time since the first step; empty: this is the first, or the time is not known
 	Text  string
-	// Answer is what the receiver wrote, to another delivery.
+	// Answer is the receiver's last answer, to another delivery.
 	Answer string
-	// Wait says how long nothing was done before, and why.
+	// Wait says how long the delivery waited before this step, and why.
 	Wait    string
 	Attempt *attemptStep
 }
@@ -37,10 +37,10 @@ type attemptStep struct {
 
 	Bars   []bar
 	Hints  []string
-	Opened *open // nil: its request and answer are not shown now
+	Opened *open // nil: its request and answer are not open
 }
 
-// bar is a phase of an attempt: as long as it took, on the scale of the longest attempt.
+// bar is a phase of an attempt. Its length is its duration, on the scale of the longest attempt.
 type bar struct {
 	Name     string
 	Class    string
@@ -48,10 +48,11 @@ type bar struct {
 	Ms       float64
 }
 
-// scale is how long a bar is that stands for the longest attempt.
+// scale is the length of a bar for the longest attempt.
 const scale = 1000.0
 
-// timeline returns the steps in the order of the way. Opened is the attempt that is shown whole.
+// timeline returns the steps in the order in which they happened. Opened is the attempt that is
+// shown in full.
 func (v *deliveryView) timeline(e *explanations.Explanation, opened *open) []step {
 	var steps []step
 	shown := false
@@ -82,7 +83,7 @@ func (v *deliveryView) timeline(e *explanations.Explanation, opened *open) []ste
 	return after(append(steps, v.end()))
 }
 
-// after says how long after the first step the others were.
+// after sets the time since the first step on the other steps.
 func after(steps []step) []step {
 	var first time.Time
 	for i := range steps {
@@ -147,7 +148,7 @@ func stepTitle(c explanations.Check) string {
 	return c.Check
 }
 
-// sentence makes one of what a check says.
+// sentence makes a sentence from the text of a check.
 func sentence(text string) string {
 	if text == "" {
 		return ""
@@ -155,7 +156,7 @@ func sentence(text string) string {
 	return strings.ToUpper(text[:1]) + strings.TrimSuffix(text[1:], ".") + "."
 }
 
-// attempts are the steps of the attempts, each with the wait before it.
+// attempts returns the steps of the attempts, each with the wait before it.
 func (v *deliveryView) attempts(opened *open) []step {
 	list := v.D.Attempts[v.Earlier:]
 	longest := 1.0
@@ -166,7 +167,7 @@ func (v *deliveryView) attempts(opened *open) []step {
 	for i, a := range list {
 		one := &attemptStep{attempt: attempt{a}, Bars: bars(a, longest)}
 		if opened != nil && opened.Number == a.Number {
-			// What the verdict says of the last attempt is not said again.
+			// The verdict already describes the last attempt.
 			said := v.Unexplained == nil && i == len(list)-1
 			one.Opened, one.Hints = opened, hints(one.attempt, v.Webhook.TimeoutSeconds, said)
 		}
@@ -178,11 +179,11 @@ func (v *deliveryView) attempts(opened *open) []step {
 	return steps
 }
 
-// shortest is the wait in seconds from which on its jitter is told: of shorter ones the way to the
-// dispatcher is too large a part.
+// shortest is the wait in seconds from which on the jitter is shown: for shorter waits, the time
+// until the dispatcher sends is too large a part.
 const shortest = 30
 
-// waited says how long nothing was done between two attempts, and why.
+// waited says how long the delivery waited between two attempts, and why.
 func (v *deliveryView) waited(before, now deliveries.Attempt) string {
 	from, to := web.Time(before.StartedAt), web.Time(now.StartedAt)
 	if from.IsZero() || to.IsZero() {
@@ -195,7 +196,7 @@ func (v *deliveryView) waited(before, now deliveries.Attempt) string {
 	}
 	if n := before.Number; n >= 1 && n <= len(v.Webhook.RetryScheduleSeconds) {
 		planned := v.Webhook.RetryScheduleSeconds[n-1]
-		// Up to 20 % of jitter, and a moment until it is sent.
+		// Up to 20 % of jitter, and a moment until the attempt is sent.
 		if off := wait.Seconds() - planned; planned > 0 && math.Abs(off) <= planned*0.2+1 {
 			text = fmt.Sprintf("%s: step %d of the schedule, %s", text, n, deliverylog.Took(time.Duration(planned*float64(time.Second))))
 			if planned >= shortest {
@@ -207,7 +208,8 @@ func (v *deliveryView) waited(before, now deliveries.Attempt) string {
 	return text
 }
 
-// bars are the phases of an attempt; of one whose phases are not known, the whole of it.
+// bars returns the phases of an attempt, or one bar for the whole attempt if the phases are not
+// known.
 func bars(a deliveries.Attempt, longest float64) []bar {
 	parts := []bar{
 		{Name: "DNS", Class: "p-dns", Ms: a.Phases.DNS}, {Name: "connect", Class: "p-connect", Ms: a.Phases.Connect}, {Name: "TLS", Class: "p-tls", Ms: a.Phases.TLS},
@@ -235,7 +237,7 @@ func bars(a deliveries.Attempt, longest float64) []bar {
 
 func number(v float64) string { return strconv.FormatFloat(v, 'f', 1, 64) }
 
-// end is the last step: what comes next, or how it ended.
+// end returns the last step: what comes next, or how the delivery ended.
 func (v *deliveryView) end() step {
 	d, reason := v.D, web.Value(v.D.Reason)
 	switch {
@@ -255,7 +257,7 @@ func (v *deliveryView) end() step {
 	return step{Tone: "next", Title: "Attempt " + strconv.Itoa(d.AttemptCount+1), Text: "In flight, or about to start."}
 }
 
-// stage says how much of the schedule is left.
+// stage says how much of the retry schedule is left.
 func (v *deliveryView) stage() string {
 	if n := len(v.Webhook.RetryScheduleSeconds); n > 0 && v.D.AttemptCount <= n {
 		return fmt.Sprintf("The schedule has %d attempts in all.", n+1)

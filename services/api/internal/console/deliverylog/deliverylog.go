@@ -1,4 +1,4 @@
-// Package deliverylog reads what several groups of pages show of the delivery log, by the API.
+// Package deliverylog reads data of the delivery log through the API, for several groups of pages.
 package deliverylog
 
 import (
@@ -25,7 +25,7 @@ type Event struct {
 	Data       jsontext.Value   `json:"data"`
 }
 
-// Accepted is the answer to who publishes.
+// Accepted is the answer to a publication.
 type Accepted struct {
 	Events []struct {
 		ID        string `json:"id"`
@@ -33,12 +33,12 @@ type Accepted struct {
 	} `json:"events"`
 }
 
-// Shipment is the id of the event's shipment.
+// Shipment returns the id of the event's shipment.
 func (e Event) Shipment() string {
 	var data struct {
 		ShipmentID string `json:"shipmentId"`
 	}
-	_ = json.Unmarshal(e.Data, &data) // an alert has none
+	_ = json.Unmarshal(e.Data, &data) // an alert has no shipment
 	return data.ShipmentID
 }
 
@@ -48,22 +48,21 @@ type Page = web.CursorPage[deliveries.Delivery]
 // Webhook is a webhook as lists of other things name it.
 type Webhook struct{ webhooks.Webhook }
 
-// Webhooks are those of the account, the first MaxWebhooks of them, in the order of their
-// registration.
+// Webhooks are the first MaxWebhooks webhooks of the account, in the order of their registration.
 type Webhooks []Webhook
 
-// MaxWebhooks is how many webhooks are looked at.
+// MaxWebhooks is how many webhooks are read.
 const MaxWebhooks = 1000
 
-// ReadWebhooks reads them; there are none for a key that may not see webhooks, which the problem
-// then says.
+// ReadWebhooks reads the webhooks. For a key that may not read webhooks, the list is empty, and the
+// problem says so.
 func ReadWebhooks(p *console.Page) (Webhooks, *console.Problem) {
 	var list Webhooks
 	problem := p.API.Try("/v1/webhooks", url.Values{"limit": {"1000"}}, &list)
 	return list[:min(len(list), MaxWebhooks)], problem
 }
 
-// Of returns the webhook with an id; its URL is empty when it is not known.
+// Of returns the webhook with an id; its URL is empty when the webhook is not known.
 func (w Webhooks) Of(id domain.WebhookID) Webhook {
 	for _, one := range w {
 		if one.ID == id {
@@ -73,7 +72,7 @@ func (w Webhooks) Of(id domain.WebhookID) Webhook {
 	return Webhook{webhooks.Webhook{ID: id}}
 }
 
-// Name is what a webhook is called in lists: its address without the scheme, or its id.
+// Name returns the name of a webhook in lists: its address without the scheme, or its id.
 func (w Webhook) Name() string {
 	if w.URL == nil {
 		return string(w.ID)
@@ -82,7 +81,7 @@ func (w Webhook) Name() string {
 	return strings.TrimSuffix(rest, "/")
 }
 
-// Options are the webhooks for a field of a form, and the chosen one whatever it is.
+// Options returns the webhooks as options of a field, always including the chosen one.
 func (w Webhooks) Options(chosen string) []console.Option {
 	list := []console.Option{{Value: "", Label: "any"}}
 	known := chosen == ""
@@ -96,8 +95,8 @@ func (w Webhooks) Options(chosen string) []console.Option {
 	return list
 }
 
-// Body returns the body of an event's callbacks, byte for byte: of the event as the API shows
-// it, the members up to data. Ok is false when that is no event.
+// Body returns the body of an event's callbacks, byte for byte: the members up to data of the event
+// as the API shows it. Ok is false when event is not valid.
 func Body(event []byte) (body []byte, ok bool) {
 	decoder := jsontext.NewDecoder(strings.NewReader(string(event)), jsontext.AllowDuplicateNames(true))
 	if token, err := decoder.ReadToken(); err != nil || token.Kind() != '{' {
@@ -118,7 +117,7 @@ func Body(event []byte) (body []byte, ok bool) {
 	}
 }
 
-// MaxShown bounds, in bytes, how much of a body a page shows; one event may have 256 KiB.
+// MaxShown bounds how much of a body a page shows, in bytes; one event may have 256 KiB.
 const MaxShown = 48 << 10
 
 // Cut returns the beginning of a long text, and whether it was cut.

@@ -11,7 +11,7 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// Describe says in words what a filter selects besides the status.
+// Describe describes the selection of a filter in words, without the status.
 func Describe(value func(name string) string, hooks Webhooks) []console.Fact {
 	var facts []console.Fact
 	for _, f := range []struct{ name, label string }{
@@ -32,10 +32,10 @@ func Describe(value func(name string) string, hooks Webhooks) []console.Fact {
 	return facts
 }
 
-// Plan is what sending many again would do.
+// Plan is the preview of sending many deliveries again.
 type Plan struct{ jobs.Plan }
 
-// Takes is about how long it takes.
+// Takes returns about how long the job takes.
 func (p Plan) Takes() string {
 	if p.EstimatedSeconds < 1 {
 		return "under a second"
@@ -43,7 +43,7 @@ func (p Plan) Takes() string {
 	return "about " + Took(time.Duration(p.EstimatedSeconds)*time.Second)
 }
 
-// AtLeast goes before the figures when there may be more.
+// AtLeast returns the words before the numbers when there may be more.
 func (p Plan) AtLeast() string {
 	if p.More {
 		return "at least "
@@ -51,7 +51,7 @@ func (p Plan) AtLeast() string {
 	return ""
 }
 
-// Took writes a duration: 1.2 s, 5 min 3 s, 2 h 1 min.
+// Took formats a duration: 1.2 s, 5 min 3 s, 2 h 1 min.
 func Took(d time.Duration) string {
 	d = max(d, 0)
 	two := func(a time.Duration, first string, b time.Duration, second string) string {

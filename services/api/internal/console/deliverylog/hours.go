@@ -9,10 +9,10 @@ import (
 	"waybill.dev/services/api/internal/kernel/web"
 )
 
-// Hours is how many hours charts show, of which the last is the present one.
+// Hours is how many hours charts show. The last one is the current hour.
 const Hours = 24
 
-// Hour returns of which of these hours a row is; ok is false when it is of none.
+// Hour returns the index of a row's hour in the chart; ok is false when the row is outside.
 func Hour(r *insight.Row, now time.Time) (hour int, ok bool) {
 	hour = int(math.Floor(web.Time(r.Start).Sub(firstHour(now)).Hours()))
 	return hour, hour >= 0 && hour < Hours
@@ -22,12 +22,12 @@ func firstHour(now time.Time) time.Time {
 	return now.UTC().Truncate(time.Hour).Add((1 - Hours) * time.Hour)
 }
 
-// Bars are the attempts of these hours.
+// Bars returns the chart of the attempts in these hours.
 func Bars(rows []insight.Row, now time.Time) console.Bars {
 	return BarsOf("Attempts an hour, the last 24 hours", rows, now, time.Hour, Hours)
 }
 
-// BarsOf are the attempts of so many steps, of which the last is the present one.
+// BarsOf returns the chart of the attempts in a number of steps. The last one is the current step.
 func BarsOf(label string, rows []insight.Row, now time.Time, step time.Duration, steps int) console.Bars {
 	b := console.Bars{Label: label, Good: "succeeded", Bad: "failed", Points: make([]console.Point, steps)}
 	first := now.UTC().Truncate(step).Add(time.Duration(1-steps) * step)

@@ -10,7 +10,7 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// goOn leads to the build that was made.
+// goOn redirects to the build that was made.
 func goOn(p *console.Page, said, name, build string) error {
 	if build == "" {
 		return p.Done(said, pathOf(name))
@@ -59,7 +59,7 @@ func deploy(p *console.Page) error {
 	return goOn(p, "The build is under way.", name, web.Value(m.BuildID))
 }
 
-// confirmBuild asks before an older build is built anew, or the one that is served.
+// confirmBuild asks before an older build, or the active one, is built again.
 func confirmBuild(p *console.Page) error {
 	d, err := read(p)
 	if err != nil {

@@ -13,17 +13,17 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// maxBuilds is how many builds of a deployment a page has; more are hardly kept.
+// maxBuilds is how many builds of a deployment a page has; few deployments have more.
 const maxBuilds = 100
 
 type buildsView struct {
 	head
 
 	Builds   []build
-	NoBuilds *console.Problem // why there are none
-	Bucket   *string          // of the keys that its routes take; nil: not known
+	NoBuilds *console.Problem // the reason why builds are missing
+	Bucket   *string          // bucket of the keys for its routes; nil: not known
 	Upload   string           // the command that makes the next build
-	Refresh  bool             // something is under way
+	Refresh  bool             // a build is under way
 }
 
 func showBuilds(p *console.Page) error {
@@ -49,15 +49,15 @@ func showBuilds(p *console.Page) error {
 	return p.Show("deployment.html", title(d), v)
 }
 
-// Serves reports whether a build is the one that is served.
+// Serves reports whether a build is the active one.
 func (h head) Serves(b build) bool { return h.Deployment.Build != nil && h.Deployment.Build.ID == b.ID }
 
-// MayServe reports whether a build can be built anew: its archive was good once.
+// MayServe reports whether a build can be built again: its archive was valid once.
 func (h head) MayServe(b build) bool {
 	return h.May && !h.Deployment.Local() && b.Status == domain.BuildSuccess
 }
 
-// step is a part of a build with what it wrote.
+// step is a part of a build with its log.
 type step struct {
 	deployments.Step
 
@@ -65,14 +65,14 @@ type step struct {
 	Lines []line
 }
 
-// line is one of the log, with how long after the first line of the build it came.
+// line is a line of the log, with the time since the first line of the build.
 type line struct {
 	domain.BuildLine
 
 	After string
 }
 
-// Word says in a word how the step ended, or where it is.
+// Word returns one word for the result or the state of the step.
 func (s step) Word() string {
 	if s.Status == "" || s.Status == string(domain.BuildQueued) {
 		return "waiting"
@@ -80,7 +80,7 @@ func (s step) Word() string {
 	return word(domain.BuildStatus(s.Status))
 }
 
-// Tone is the class of the step on the line of time.
+// Tone returns the class of the step on the timeline.
 func (s step) Tone() string {
 	switch domain.BuildStatus(s.Status) {
 	case domain.BuildSuccess:
@@ -94,10 +94,10 @@ func (s step) Tone() string {
 	return "next"
 }
 
-// Took is how long the step took.
+// Took returns how long the step took.
 func (s step) Took() string { return took(s.StartedOn, s.FinishedOn) }
 
-// faulty is a file with what is wrong in it.
+// faulty is a file with its faults.
 type faulty struct {
 	File   string
 	Faults []domain.BuildFault
@@ -107,11 +107,11 @@ type buildView struct {
 	head
 
 	Build  build
-	Known  bool // the build is in the list
+	Known  bool // the file is in the list of the build
 	Steps  []step
 	NoLog  *console.Problem
 	Files  []faulty
-	Total  int // of the faults
+	Total  int // number of faults
 	Routes int
 }
 
@@ -148,7 +148,7 @@ func showBuild(p *console.Page) error {
 	return p.Show("build.html", "Build of "+title(d), v)
 }
 
-// steps returns the parts of a build in the order of the work.
+// steps returns the steps of a build in their order.
 func steps(s deployments.Status, lines map[string][]domain.BuildLine) []step {
 	var list []step
 	var first time.Time
@@ -167,8 +167,8 @@ func steps(s deployments.Status, lines map[string][]domain.BuildLine) []step {
 	return list
 }
 
-// byFile sorts what is wrong by the file that it is in, in the order of the build. Without a result
-// it goes by the log.
+// byFile groups faults by their file, in the order of the build. If the build has no result, the
+// faults come from the log.
 func byFile(faults []domain.BuildFault, lines map[string][]domain.BuildLine) []faulty {
 	if len(faults) == 0 {
 		for _, part := range []string{"unpack", "variables", "check", "activate"} {

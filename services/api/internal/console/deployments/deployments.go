@@ -1,5 +1,5 @@
-// Package deployments has the console's pages of what the gateway serves for the projects of an
-// account: deployments with their builds, the upload of a new one, its traffic and its requests.
+// Package deployments has the console's pages of deployments: deployments with their builds, the
+// upload of a new build, traffic and requests.
 package deployments
 
 import (
@@ -61,7 +61,7 @@ const local = "local"
 // deployment is a deployment as the API shows it.
 type deployment struct{ deployments.Deployment }
 
-// Kept says how much of archives the account keeps; empty: it is not known.
+// Kept says how much the account's archives take; empty: not known.
 func (d deployment) Kept() string {
 	if d.Archives == nil {
 		return ""
@@ -72,7 +72,7 @@ func (d deployment) Kept() string {
 // build is a build as the API shows it.
 type build struct{ deployments.Build }
 
-// Word says in a word what the deployment does.
+// Word returns one word for the state of the deployment.
 func (d deployment) Word() string {
 	switch d.State {
 	case domain.DeploymentBuilding:
@@ -85,15 +85,15 @@ func (d deployment) Word() string {
 	return strings.ToLower(string(d.State))
 }
 
-// Local reports whether it is the folder that the process itself serves.
+// Local reports whether the deployment is the folder that the process itself serves.
 func (d deployment) Local() bool { return d.Name == local }
 
-// Failed reports whether a build failed after the one that is served.
+// Failed reports whether a build failed after the active one.
 func (d deployment) Failed() bool {
 	return d.LastBuild != nil && d.LastBuild.Status == domain.BuildError && (d.Build == nil || d.LastBuild.Number > d.Build.Number)
 }
 
-// Host is the address without the scheme.
+// Host returns the address without the scheme.
 func (d deployment) Host() string {
 	_, rest, ok := strings.Cut(d.URL, "://")
 	if !ok {
@@ -102,25 +102,25 @@ func (d deployment) Host() string {
 	return strings.TrimSuffix(rest, "/")
 }
 
-// Path is where its page is, or one below it.
+// Path returns the path of the deployment's page, or of a page below it.
 func (d deployment) Path(more ...string) string { return pathOf(d.Name, more...) }
 
 func pathOf(name string, more ...string) string {
 	return console.Path(append([]string{"console", "deployments", name}, more...)...)
 }
 
-// BuildPath is where the page of one of its builds is.
+// BuildPath returns the path of the page of a build.
 func (d deployment) BuildPath(id string) string { return d.Path("builds", id) }
 
-// Branch is where the variables of its branch are changed.
+// Branch returns the path of the page for the variables of the branch.
 func (d deployment) Branch() string {
 	return console.Path("console", "environments", d.ProjectName, d.BranchName)
 }
 
-// Project is where the project's deployments are.
+// Project returns the path of the list of the project's deployments.
 func (d deployment) Project() string { return listPath + "?project=" + d.ProjectName }
 
-// Word says in a word how the build ended, or where it is.
+// Word returns one word for the result or the state of the build.
 func (b build) Word() string { return word(b.Status) }
 
 func word(status domain.BuildStatus) string {
@@ -137,12 +137,12 @@ func word(status domain.BuildStatus) string {
 	return strings.ToLower(string(status))
 }
 
-// Open reports whether the build goes on.
+// Open reports whether the build is not finished.
 func (b build) Open() bool {
 	return b.Status == domain.BuildQueued || b.Status == domain.BuildBuilding
 }
 
-// Took is how long it took from the upload to its end; empty: it goes on.
+// Took returns how long the build took from the upload to its end; empty: it is not finished.
 func (b build) Took() string { return took(b.CreatedOn, b.FinishedOn) }
 
 func took(from, to *string) string {
@@ -172,19 +172,19 @@ func read(p *console.Page) (deployment, error) {
 	return d, err
 }
 
-// head is what all pages of a deployment begin with.
+// head is the data at the top of all pages of a deployment.
 type head struct {
 	Deployment deployment
 	Tabs       []console.Tab
-	May        bool // change it
-	HasBranch  bool // there is a page of the branch's variables
+	May        bool // the session may change it
+	HasBranch  bool // the page of the branch's variables is available
 }
 
 func headOf(p *console.Page, d deployment, current string) head {
 	h := head{Deployment: d, May: p.May(domain.ScopeGatewayWrite), HasBranch: p.Has(branchPath) && !d.Local()}
 	for _, t := range []struct{ label, part string }{{"Builds", ""}, {"Traffic", "traffic"}, {"Requests", "requests"}, {"Variables", "variables"}} {
 		if t.part == "variables" && d.Local() {
-			continue // those of the process
+			continue // routes of the process itself
 		}
 		path := d.Path()
 		if t.part != "" {

@@ -11,10 +11,10 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// maxFound is how many deployments a search looks through.
+// maxFound is how many deployments a search reads.
 const maxFound = few * many
 
-// find returns the account's first deployments, and what can be done to each.
+// find returns the account's first deployments, and the actions on each.
 func find(p *console.Page) []console.Hit {
 	var hits []console.Hit
 	may := p.May(domain.ScopeGatewayWrite)

@@ -13,35 +13,35 @@ import (
 )
 
 const (
-	// few is how many projects a page has, and how many deployments of each.
+	// few is how many projects a page shows, and how many deployments of each.
 	few = 10
-	// many is how many deployments of one project a page has.
+	// many is how many deployments of a single project a page shows.
 	many = 50
 	// maxProjects is how many projects a field of a form offers.
 	maxProjects = 100
 )
 
-// group is a project with the deployments of it that are shown.
+// group is a project with some of its deployments.
 type group struct {
 	Project     string
 	Deployments []deployment
 	Total       int
-	Problem     *console.Problem // why there are none
-	Path        string           // where all of them are
+	Problem     *console.Problem // the reason why deployments are missing
+	Path        string           // path to the list of all its deployments
 }
 
 type listView struct {
 	Form       *console.Form
 	Projects   []console.Option
-	NoProjects *console.Problem // why they can't be listed
+	NoProjects *console.Problem // the reason why projects can't be listed
 	Types      []console.Option
 	One        bool // the deployments of one project are shown
 	Filtered   bool
 	Groups     []group
 	Paging     console.Paging
-	NoList     *console.Problem // why there are no deployments at all
+	NoList     *console.Problem // the reason why there are no deployments at all
 	May        bool
-	HasProject bool // there is a page that makes projects
+	HasProject bool // the page for new projects is available
 }
 
 func list(p *console.Page) error {
@@ -84,8 +84,9 @@ func list(p *console.Page) error {
 	return p.Show("list.html", "Deployments", v)
 }
 
-// groupOf reads the first deployments of a project. What is wrong with the first project is the
-// page's; with another, it stands in its place. Search is a text that they have in their name or branch.
+// groupOf reads the first deployments of a project. A problem with the first project becomes the page's
+// problem; a problem with another project is shown in its place. Search selects deployments by their
+// name or branch.
 func groupOf(p *console.Page, name string, first bool, search string) (group, error) {
 	var answer web.Listing[deployment]
 	call, to := url.Values{"limit": {strconv.Itoa(few)}}, url.Values{"project": {name}}
@@ -141,12 +142,12 @@ func filtered(command string, query url.Values) string {
 	return command
 }
 
-// at is where the deployments of a project are in the API.
+// at returns the path of a project's deployments in the API.
 func at(p *console.Page, name string) string {
 	return console.Path("v1", "accounts", p.Account(), "projects", name, "deployments")
 }
 
-// projects returns the names of the account's projects, the first maxProjects of them.
+// projects returns the names of the account's first maxProjects projects.
 func projects(p *console.Page) (names []string, total int, problem *console.Problem) {
 	var answer web.Listing[accounts.Project]
 	problem = p.API.Try(console.Path("v1", "accounts", p.Account(), "projects"), url.Values{"limit": {strconv.Itoa(maxProjects)}}, &answer)
@@ -156,7 +157,7 @@ func projects(p *console.Page) (names []string, total int, problem *console.Prob
 	return names, len(names), problem
 }
 
-// options are the projects for a field, and the chosen one whatever it is.
+// options returns the projects as options of a field, always including the chosen one.
 func options(names []string, chosen string) []console.Option {
 	list := []console.Option{{Value: "", Label: "all projects"}}
 	known := chosen == ""

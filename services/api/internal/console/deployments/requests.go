@@ -12,14 +12,14 @@ import (
 // perPage is how many requests a page has.
 const perPage = "50"
 
-// entry is what was said of a request.
+// entry is a line in the log of a request.
 type entry struct {
 	traffic.Entry
 
-	After string // the beginning of the request
+	After string // time since the beginning of the request
 }
 
-// HasAttributes reports whether there are any.
+// HasAttributes reports whether the entry has attributes.
 func (e entry) HasAttributes() bool {
 	text := strings.TrimSpace(string(e.Attributes))
 	return text != "" && text != "null" && text != "{}"
@@ -42,7 +42,7 @@ type requestsView struct {
 	Clear      string
 }
 
-// filters are those of the API's list, by their names there.
+// filters returns the filters of the API's list, by their names there.
 func filters() []string {
 	return []string{"httpMethod", "httpStatus", "routePath", "search", "severity", "startTime", "endTime"}
 }
@@ -82,7 +82,7 @@ type requestView struct {
 	Backend []console.Fact
 	MCP     []console.Fact
 	Entries []entry
-	Cut     bool // not all that was said is kept
+	Cut     bool // the log is not complete
 	Build   string
 }
 

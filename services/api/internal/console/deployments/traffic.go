@@ -13,7 +13,7 @@ import (
 	"waybill.dev/services/api/internal/kernel/web"
 )
 
-// span is a span of time that the API has figures of, with the steps they come in.
+// span is a time span for which the API has numbers, with the length of their steps.
 type span struct {
 	Name, Label string
 	Step, Whole time.Duration
@@ -33,7 +33,7 @@ func spans() []span {
 // recentCalls is how many of the newest requests are shown.
 const recentCalls = "20"
 
-// failed is how many of them ended with 5xx.
+// failed returns how many requests ended with 5xx.
 func failed(c traffic.Calls) (n int64) {
 	for _, s := range c.CallsByStatusCode {
 		if s.StatusCode >= http.StatusInternalServerError {
@@ -43,12 +43,12 @@ func failed(c traffic.Calls) (n int64) {
 	return n
 }
 
-// share is a line of a table of figures.
+// share is a row of a table of numbers.
 type share struct {
 	Name          string
 	Code          int
 	Calls, Failed int64
-	Of            float64 // of all
+	Of            float64 // number of all requests
 	Path          string
 }
 
@@ -56,22 +56,22 @@ type trafficView struct {
 	head
 
 	Spans     []console.Tab
-	Consumer  string // whose alone are shown
-	Without   string // the page without that
+	Consumer  string // the only consumer that is shown
+	Without   string // path of the page without that filter
 	Total     int64
 	Failed    int64
 	Refused   int64
-	Rate      *float64 // of those that did not fail; nil: there were none
+	Rate      *float64 // share of requests that did not fail; nil: there were none
 	Bars      console.Bars
 	Statuses  []share
 	Consumers []share
-	More      int // consumers that are not shown
+	More      int // number of consumers that are not shown
 	Recent    []traffic.Call
 	NoRecent  *console.Problem
 	NoFigures *console.Problem
 }
 
-// maxConsumers is how many consumers are shown, those with the most requests.
+// maxConsumers is how many consumers are shown; they are those with the most requests.
 const maxConsumers = 20
 
 func showTraffic(p *console.Page) error {
@@ -111,7 +111,7 @@ func showTraffic(p *console.Page) error {
 	return p.Show("traffic.html", "Traffic of "+title(d), v)
 }
 
-// sum adds the figures up, by status and by consumer.
+// sum adds the numbers up, by status and by consumer.
 func (v *trafficView) sum(stats []traffic.Calls, filter string) {
 	by := map[int]int64{}
 	for _, s := range stats {
@@ -143,7 +143,7 @@ func (v *trafficView) sum(stats []traffic.Calls, filter string) {
 	}
 }
 
-// bars draws the figures over time, with the steps in which there was nothing.
+// bars returns the chart of the numbers over time, including empty steps.
 func bars(details []traffic.Step, s span, now time.Time) console.Bars {
 	b := console.Bars{Label: "Requests, the last " + s.Label, Good: "answered", Bad: "failed (5xx)"}
 	n := int(s.Whole / s.Step)

@@ -11,7 +11,7 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// maxArchive is what an archive may have, in bytes.
+// maxArchive is the maximum size of an archive, in bytes.
 const maxArchive = 8 << 20
 
 type uploadView struct {
@@ -51,7 +51,7 @@ func newUpload(p *console.Page, form *console.Form) uploadView {
 	return v
 }
 
-// upload hands an archive to the API, in one step.
+// upload sends an archive to the API, in one step.
 func upload(p *console.Page) error {
 	values, archive, err := p.Upload(domain.ScopeGatewayWrite, "archive", maxArchive)
 	form := console.NewForm(values)

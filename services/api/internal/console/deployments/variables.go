@@ -10,11 +10,11 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// variable is a variable of a branch; a secret's value is never there.
+// variable is a variable of a branch, never with the value of a secret.
 type variable struct {
 	variables.Variable
 
-	Shared bool `json:"-"` // of all previews
+	Shared bool `json:"-"` // a variable of all previews
 }
 
 type variablesView struct {
@@ -25,7 +25,8 @@ type variablesView struct {
 	Preview     bool
 }
 
-// showVariables shows what $env stands for in the routes, with what a preview takes of all.
+// showVariables shows the variables for $env in the routes. For a preview, they include those of
+// all previews.
 func showVariables(p *console.Page) error {
 	d, err := read(p)
 	if err != nil {

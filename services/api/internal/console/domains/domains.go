@@ -1,5 +1,5 @@
-// Package domains has the console's pages of custom domains: how far each has come, and which DNS
-// records are missing.
+// Package domains has the console's pages of custom domains: the state of each, and the missing DNS
+// records.
 package domains
 
 import (
@@ -41,7 +41,7 @@ func Module() console.Module {
 // item is a custom domain as the API shows it.
 type item struct{ domains.Domain }
 
-// Deployment is the name of the deployment that the domain leads to; empty: none.
+// Deployment returns the name of the deployment that the domain leads to; empty: none.
 func (i item) Deployment() string {
 	if len(i.Deployments) == 0 {
 		return ""
@@ -49,18 +49,18 @@ func (i item) Deployment() string {
 	return web.Value(i.Deployments[0].DeploymentName)
 }
 
-// Waits reports whether the hostname is not the account's.
+// Waits reports whether the account has not proved the hostname yet.
 func (i item) Waits() bool { return i.Status != "active" }
 
-// Unproven reports whether the record has to be set.
+// Unproven reports whether the DNS record has to be set.
 func (i item) Unproven() bool { return i.Waits() || i.NoticeUntil != nil }
 
-// Uploaded reports whether the certificate is the account's.
+// Uploaded reports whether the account has uploaded the certificate.
 func (i item) Uploaded() bool {
 	return web.Value(i.Certificate.Source) == string(domain.CertificateUploaded)
 }
 
-// in is a path of custom domains in the API.
+// in returns a path of custom domains in the API.
 func in(p *console.Page, more ...string) string {
 	return console.Path(append([]string{"v1", "accounts", p.Account(), "custom-domains"}, more...)...)
 }
@@ -71,15 +71,15 @@ type listView struct {
 	May     bool
 }
 
-// read returns those of the account.
+// read returns the custom domains of the account.
 func read(p *console.Page) ([]item, error) {
 	var answer web.Listing[item]
 	err := p.API.Get(in(p), url.Values{"limit": {strconv.Itoa(domain.MaxCustomDomains)}}, &answer)
 	return answer.Data, err
 }
 
-// ask shows what is asked before something of the domain is removed that the query names. One that is
-// gone already leads back to the list.
+// ask asks before a part of the domain, which the query names, is removed. If the domain has been
+// deleted already, it redirects to the list.
 func ask(p *console.Page, question func(d item) console.Confirm) error {
 	all, err := read(p)
 	if err != nil {
@@ -110,7 +110,7 @@ func showList(p *console.Page, form *console.Form) error {
 	return p.Show("list.html", "Custom domains", v)
 }
 
-// send carries a form out, of which the members are sent that are filled in.
+// send sends a form to the API, with the named members that are filled in.
 func send(p *console.Page, method, path, done string, names ...string) error {
 	values, err := p.Form()
 	if err != nil {
@@ -122,7 +122,7 @@ func send(p *console.Page, method, path, done string, names ...string) error {
 			body[name] = value
 		}
 	}
-	values.Del("privateKey") // it is shown to nobody, whatever comes of it
+	values.Del("privateKey") // the key is never shown again, whatever the result
 	form := console.NewForm(values)
 	if err := p.API.Send(method, path, body, nil); form.Failed(err) {
 		return console.Again(showList(p, form), err)
@@ -171,7 +171,7 @@ func confirmRemoval(p *console.Page) error {
 	})
 }
 
-// facts are what is lost with a domain or its certificate.
+// facts returns what is lost with a domain or its certificate.
 func (i item) facts() []console.Fact {
 	facts := []console.Fact{{Name: "Status", Value: i.Status}}
 	if to := i.Deployment(); to != "" {

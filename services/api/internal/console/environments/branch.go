@@ -20,18 +20,18 @@ type place struct{ Project, Branch string }
 
 func at(p *console.Page) place { return place{p.Param("projectName"), p.Param("branchName")} }
 
-// Path is where the branch's page is, or one below it.
+// Path returns the path of the branch's page, or of a page below it.
 func (l place) Path(more ...string) string {
 	return console.Path(append([]string{"console", "environments", l.Project, l.Branch}, more...)...)
 }
 
-// Above is where the project's page is.
+// Above returns the path of the project's page.
 func (l place) Above() string { return projectAt(l.Project) }
 
-// Previews reports whether it stands for all preview branches.
+// Previews reports whether the branch stands for all preview branches.
 func (l place) Previews() bool { return l.Branch == domain.PreviewBranch }
 
-// Title is what the branch is called on pages.
+// Title returns the name of the branch on pages.
 func (l place) Title() string {
 	if l.Previews() {
 		return "All previews"
@@ -43,19 +43,19 @@ type branchView struct {
 	Place     place
 	Links     links
 	Variables []variables.Variable
-	Shared    []variables.Variable // of all previews, that this one has no own of
+	Shared    []variables.Variable // variables of all previews that this branch does not override
 	Form      *console.Form
 	May       bool
 	Full      bool
 	Type      domain.EnvironmentType // empty: there is no environment yet
-	Name      string                 // of the deployment; empty: there is none
-	Changed   *string                // when variables changed that what is served does not have yet
+	Name      string                 // name of the deployment; empty: there is none
+	Changed   *string                // when variables changed after the active build; nil: they did not
 	Commands  string
 }
 
 func showBranch(p *console.Page) error { return branch(p, console.NewForm(url.Values{})) }
 
-// branch shows the variables of a branch, with the form of a new one.
+// branch shows the variables of a branch, with the form for a new one.
 func branch(p *console.Page, form *console.Form) error {
 	v := branchView{Place: at(p), Links: linksOf(p), Form: form, May: p.May(domain.ScopeGatewayWrite)}
 	var answer web.Listing[variables.Variable]
@@ -80,7 +80,7 @@ func branch(p *console.Page, form *console.Form) error {
 	return p.Show("branch.html", "Variables of "+v.Place.Title(), v)
 }
 
-// deployed finds out what the branch serves.
+// deployed reads the deployment of the branch.
 func (v *branchView) deployed(p *console.Page) {
 	if v.Place.Previews() {
 		return
@@ -97,7 +97,7 @@ func (v *branchView) deployed(p *console.Page) {
 	v.Name, v.Type, v.Changed = d.Name, d.EnvironmentType, d.VariablesChangedOn
 }
 
-// shared returns what a preview takes of those of all previews.
+// shared returns the variables of all previews that apply to a preview.
 func shared(p *console.Page, v branchView) []variables.Variable {
 	own := map[string]bool{}
 	for _, one := range v.Variables {
@@ -134,14 +134,14 @@ func createVariable(p *console.Page) error {
 	return p.Done(body.Name+" is set. It holds with the next build.", at(p).Path())
 }
 
-// forget takes what is secret out of a form that comes back.
+// forget removes the secret value from a form that is shown again.
 func forget(values url.Values) {
 	if values.Get("isSecret") == "true" {
 		values.Set("value", "")
 	}
 }
 
-// lines gives a text the ends of lines that it was typed with: a form sends others.
+// lines restores the line ends that were typed: a form sends others.
 func lines(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }
 
 type variableView struct {
@@ -150,7 +150,8 @@ type variableView struct {
 	Form     *console.Form
 }
 
-// find returns the variable that the page's path names: the API has no operation for one alone.
+// find returns the variable that the page's path names: the API has no operation for a single
+// variable.
 func find(p *console.Page) (variables.Variable, error) {
 	var answer web.Listing[variables.Variable]
 	if err := p.API.Get(ofBranch(p), url.Values{"limit": {strconv.Itoa(domain.MaxVariables)}}, &answer); err != nil {

@@ -1,5 +1,5 @@
-// Package environments has the console's pages of projects and their branches: what each branch
-// is, where it is reached, and the variables that its routes take.
+// Package environments has the console's pages of projects and their branches: the type of each
+// branch, its address, and the variables of its routes.
 package environments
 
 import (
@@ -47,12 +47,12 @@ func Module() console.Module {
 // project is a project as the API shows it.
 type project struct{ accounts.Project }
 
-// Path is where the page of a project is.
+// Path returns the path of the project's page.
 func (p project) Path() string { return projectAt(p.Name) }
 
 func projectAt(name string) string { return console.Path("console", "environments", name) }
 
-// Previews is where the variables of all previews are.
+// Previews returns the path of the page for the variables of all previews.
 func (p project) Previews() string {
 	return console.Path("console", "environments", p.Name, domain.PreviewBranch)
 }
@@ -60,36 +60,36 @@ func (p project) Previews() string {
 // environment is an environment as the API shows it.
 type environment struct{ deployments.Environment }
 
-// Path is where the variables of its branch are.
+// Path returns the path of the page for the variables of its branch.
 func (e environment) Path() string {
 	return console.Path("console", "environments", e.ProjectName, e.BranchName)
 }
 
-// Local reports whether it is the folder that the process itself serves, whose variables are the
-// process's own.
+// Local reports whether the environment is the folder that the process itself serves, with the
+// process's own variables.
 func (e environment) Local() bool { return e.Name == local }
 
 // local is the name of that environment.
 const local = "local"
 
-// links are the pages of others that these may lead to.
+// links says which pages of other packages are available for links.
 type links struct{ Deployment, Bucket, Upload, Projects bool }
 
 func linksOf(p *console.Page) links {
 	return links{p.Has(deploymentPath), p.Has(bucketPath), p.Has(uploadPath), p.Has(projectsPath)}
 }
 
-// inProject is a path of a project of the session's account in the API.
+// inProject returns a path below a project of the session's account in the API.
 func inProject(p *console.Page, name string, more ...string) string {
 	return console.Path(append([]string{"v1", "accounts", p.Account(), "projects", name}, more...)...)
 }
 
-// ofBranch is a path of the page's branch in the API.
+// ofBranch returns a path below the page's branch in the API.
 func ofBranch(p *console.Page, more ...string) string {
 	return inProject(p, p.Param("projectName"), append([]string{"branches", p.Param("branchName"), "variables"}, more...)...)
 }
 
-// query asks for the environments of a project.
+// query returns the query for the environments of a project.
 func query(p *console.Page, name string, limit int) url.Values {
 	return url.Values{"accountName": {p.Account()}, "projectName": {name}, "limit": {strconv.Itoa(limit)}}
 }

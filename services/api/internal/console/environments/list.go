@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// few is how many projects a page has, and how many environments of each.
+	// few is how many projects a page shows, and how many environments of each.
 	few = 10
-	// many is how many environments the page of a project has.
+	// many is how many environments the page of a project shows.
 	many = 100
 )
 
@@ -24,7 +24,7 @@ type group struct {
 	Project      project
 	Environments []environment
 	Total        int
-	Problem      *console.Problem // why there are none
+	Problem      *console.Problem // the reason why environments are missing
 }
 
 type listView struct {

@@ -21,8 +21,8 @@ type eventView struct {
 	Cut        bool
 	Fanout     []target
 	Matched    int
-	Unseen     *console.Problem // why webhooks without a delivery are not shown
-	More       int              // webhooks that are not shown
+	Unseen     *console.Problem // the reason why webhooks without a delivery are not shown
+	More       int              // number of webhooks that are not shown
 	MayRetry   bool
 	MayPublish bool
 	Counts     []count
@@ -31,20 +31,20 @@ type eventView struct {
 	Here       string
 }
 
-// target is a webhook of the account, and what became of the event there.
+// target is a webhook of the account, with the event's delivery there.
 type target struct {
 	Webhook deliverylog.Webhook
-	D       *deliveries.Delivery // nil: there is none
-	Why     string               // why there is none; empty: it was not asked
+	D       *deliveries.Delivery // nil: there is no delivery
+	Why     string               // the reason why there is no delivery; empty: the API was not asked
 	Verdict string
-	Path    string // where it is explained
+	Path    string // path of the explanation
 }
 
 const (
 	// maxTargets bounds how many webhooks are shown.
 	maxTargets = 200
-	// maxWhys bounds for how many of them without a delivery it is asked why; for the others the
-	// page leads to the answer.
+	// maxWhys bounds how many webhooks without a delivery the API is asked about; for the others
+	// there is a link to the answer.
 	maxWhys = 10
 )
 
@@ -79,7 +79,7 @@ func show(p *console.Page) error {
 	return p.Show("event.html", string(shown.Type), v)
 }
 
-// fanOut lists every webhook: those with a delivery first, of these what went wrong first.
+// fanOut lists every webhook: those with a delivery first, with failures at the top.
 func (v *eventView) fanOut(sent []deliveries.Delivery, hooks deliverylog.Webhooks) {
 	worst := worstFirst()
 	sent = slices.Clone(sent)
@@ -102,7 +102,7 @@ func (v *eventView) fanOut(sent []deliveries.Delivery, hooks deliverylog.Webhook
 	}
 }
 
-// explain asks why some webhooks did not get the event.
+// explain asks the API why some webhooks did not get the event.
 func (v *eventView) explain(p *console.Page) {
 	asked := 0
 	for i := range v.Fanout {

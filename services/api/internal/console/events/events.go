@@ -49,7 +49,7 @@ func Module() console.Module {
 // event is an event as the API shows it.
 type event struct{ deliverylog.Event }
 
-// Came says how the event came; empty: it is not known.
+// Came says how the event was published; empty: not known.
 func (e event) Came() string {
 	switch e.Source {
 	case "rest":
@@ -67,9 +67,9 @@ type listView struct {
 	Types      []console.Option
 	Sources    []console.Option
 	Filtered   bool
-	Shipment   string // the one of the filter
+	Shipment   string // the shipment of the filter
 	Rows       []row
-	Known      bool // what became of the events is known
+	Known      bool // the results of the events are known
 	Paging     console.Paging
 	Empty      console.State
 	MayPublish bool
@@ -84,13 +84,13 @@ type row struct {
 	Some   bool // there may be more deliveries than were counted
 }
 
-// count is how many deliveries of an event have a status.
+// count is the number of an event's deliveries with a status.
 type count struct {
 	Status string
 	N      int
 }
 
-// filters are the parameters of the page which select events.
+// filters returns the parameters of the page that select events.
 func filters() []string { return []string{"type", "shipmentId", "source", "since", "until"} }
 
 func list(p *console.Page) error {
@@ -126,11 +126,11 @@ func list(p *console.Page) error {
 	return p.Show("list.html", "Events", v)
 }
 
-// maxCounted is how many deliveries are read to tell what became of a page of events: one page
-// of the API's.
+// maxCounted is how many deliveries are read to count the results of a page of events: one page of
+// the API's.
 const maxCounted = "1000"
 
-// count tells what became of the events, by one page of the deliveries of their time.
+// count sets the results of the events, from one page of the deliveries in their time.
 func (v *listView) count(p *console.Page, query url.Values) {
 	if len(v.Rows) == 0 {
 		return
@@ -150,7 +150,7 @@ func (v *listView) count(p *console.Page, query url.Values) {
 	if v.Known = p.API.Try("/v1/deliveries", call, &page) == nil; !v.Known {
 		return
 	}
-	var last *string // what was accepted then, or before, was not counted whole
+	var last *string // events accepted at that time or earlier were not counted completely
 	if page.NextCursor != nil && len(page.Data) > 0 {
 		last = page.Data[len(page.Data)-1].CreatedAt
 	}
@@ -164,7 +164,7 @@ func (v *listView) count(p *console.Page, query url.Values) {
 	}
 }
 
-// counts says how many deliveries have each status, the worst first.
+// counts returns how many deliveries have each status, the worst first.
 func counts(list []deliveries.Delivery) []count {
 	var all []count
 	for _, status := range worstFirst() {
@@ -203,7 +203,7 @@ func cli(query url.Values) string {
 	return command.String()
 }
 
-// acts are what a search leads to here.
+// acts returns the actions that a search leads to here.
 func acts(p *console.Page) []console.Hit {
 	if !p.May(domain.ScopeEventsWrite) {
 		return nil

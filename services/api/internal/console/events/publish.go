@@ -19,7 +19,7 @@ type publishView struct {
 	Tabs  []console.Tab
 }
 
-// compose shows the form, with the sample of a type, or with the data of another event.
+// compose shows the form, filled with a sample of a type, or with the data of another event.
 func compose(p *console.Page) error {
 	kind := domain.EventType(p.Query("type"))
 	if !kind.Valid() {
@@ -43,7 +43,7 @@ func newPublishView(form *console.Form) publishView {
 	return v
 }
 
-// publish publishes what was typed.
+// publish publishes the typed event.
 func publish(p *console.Page) error {
 	values, err := p.Form()
 	if err != nil {

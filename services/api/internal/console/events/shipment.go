@@ -21,20 +21,20 @@ type shipmentView struct {
 	Arrivals []arrival // of all lanes, in the order of the events
 	Begin    time.Time
 	End      time.Time
-	Length   string // from the one to the other
+	Length   string // length of the time axis
 	Ticks    []mark
-	Unread   *console.Problem // why deliveries are not shown
-	More     bool             // there are more than are shown
+	Unread   *console.Problem // the reason why deliveries are not shown
+	More     bool             // there are more than the page shows
 	MayRetry bool
-	Webhooks bool // there are pages of these
+	Webhooks bool // the pages of webhooks are available
 	Again    string
 }
 
-// lane is what became of the shipment's events at one webhook: a line on the axis that all share.
+// lane shows the shipment's events at one webhook: a line on the common time axis.
 type lane struct {
 	Webhook  deliverylog.Webhook
 	Arrivals []arrival
-	Late     int // how many were overtaken
+	Late     int // number of overtaken deliveries
 	Again    string
 }
 
@@ -43,16 +43,16 @@ type arrival struct {
 	deliveries.Delivery
 
 	Webhook deliverylog.Webhook
-	// Overtaken is the type of a later event that arrived before this one; empty: none did.
+	// Overtaken is the type of a later event that arrived before this one; empty: none.
 	Overtaken domain.EventType
 	Mark      mark
 }
 
-// mark is a place on the time axis, in percent, and where its line begins.
+// mark is a place on the time axis, in percent, and the beginning of its line.
 type mark struct{ From, To, Title string }
 
 const (
-	// maxEvents bounds how many events of a shipment are shown, the newest.
+	// maxEvents bounds how many events of a shipment are shown; they are the newest.
 	maxEvents = "200"
 	// maxLanes bounds how many webhooks are shown.
 	maxLanes = 40
@@ -77,7 +77,7 @@ func shipment(p *console.Page) error {
 	return p.Show("shipment.html", "Shipment "+console.Visible(id), v)
 }
 
-// span finds the ends of the axis.
+// span sets the ends of the axis.
 func (v *shipmentView) span(sent []deliveries.Delivery) {
 	note := func(stamp *string) {
 		t := web.Time(stamp)
@@ -113,12 +113,12 @@ func (v *shipmentView) at(stamp *string) string {
 	return strconv.FormatFloat(1+98*float64(t.Sub(v.Begin))/float64(whole), 'f', 2, 64) + "%"
 }
 
-// when says a time, and how long after the beginning of the axis that is.
+// when returns a time, and how long after the beginning of the axis it is.
 func (v *shipmentView) when(stamp *string) string {
 	return console.Offset(web.Time(stamp).Sub(v.Begin)) + ", " + console.Clock(stamp)
 }
 
-// lanes sorts deliveries by webhook, and finds those that arrived out of order.
+// lanes groups deliveries by webhook, and finds those that arrived out of order.
 func (v *shipmentView) lanes(sent []deliveries.Delivery, hooks deliverylog.Webhooks) {
 	of := map[domain.WebhookID][]deliveries.Delivery{}
 	var order []domain.WebhookID
@@ -146,7 +146,7 @@ func (v *shipmentView) lanes(sent []deliveries.Delivery, hooks deliverylog.Webho
 	slices.SortStableFunc(v.Arrivals, func(a, b arrival) int { return cmp.Compare(web.Value(a.CreatedAt), web.Value(b.CreatedAt)) })
 }
 
-// overtaken returns the type of an event that came after the i-th and arrived before it.
+// overtaken returns the type of an event that was accepted after the i-th and arrived before it.
 func overtaken(list []deliveries.Delivery, i int) domain.EventType {
 	for _, later := range list[i+1:] {
 		if later.Status == domain.StatusDelivered && (list[i].Status != domain.StatusDelivered || web.Value(later.UpdatedAt) < web.Value(list[i].UpdatedAt)) {

@@ -1,5 +1,5 @@
-// Package home has the console's first page: how the account's deliveries do, what goes wrong, and
-// the way to the first delivery.
+// Package home has the console's first page: how the account's deliveries are doing, the problems, and the steps to the
+// first delivery.
 package home
 
 import (
@@ -43,7 +43,7 @@ func Module() console.Module {
 	}
 }
 
-// trouble is a webhook with which something is the matter.
+// trouble is a webhook with a problem.
 type trouble struct {
 	ID          domain.WebhookID
 	Name        string
@@ -51,18 +51,18 @@ type trouble struct {
 	Word, Cause string
 	Hour        receivers.Window
 	Waiting     int
-	Again       string // where all of it is sent again; empty: that would not help, or the key may not
+	Again       string // path to send all failed deliveries again; empty: that would not help, or the key may not
 }
 
-// span is a time up to now that is shown.
+// span is a time span up to now.
 type span struct {
-	Name, Label, Last, Unit, Path string // Last follows “the last”
+	Name, Label, Last, Unit, Path string // Last is the text after “the last”
 	Current                       bool
 	step                          time.Duration
 	steps                         int
 }
 
-// spans are those to choose from.
+// spans returns the choices of spans.
 func spans() []span {
 	return []span{
 		{Name: "1h", Label: "1 hour", Last: "hour", Unit: "minute", step: time.Minute, steps: 60},
@@ -71,41 +71,41 @@ func spans() []span {
 	}
 }
 
-// figures are those of the span.
+// figures are the numbers of the span.
 type figures struct {
 	Events, Attempts, Succeeded, Failed int64
-	Rate                                *float64           // of attempts; nil: there were none
-	Latency                             *receivers.Latency // of the last step with attempts
+	Rate                                *float64           // success rate of attempts; nil: there were none
+	Latency                             *receivers.Latency // latency of the last step with attempts
 }
 
 type view struct {
 	Account    string
 	Figures    figures
 	Bars       console.Bars
-	NoFigures  *console.Problem // why there are none
+	NoFigures  *console.Problem // the reason why figures are missing
 	Spans      []span
 	Span       span
 	Troubles   []trouble
 	Quiet      int              // problems that are acknowledged or muted
-	NoTroubles *console.Problem // why they are not known
-	Waiting    int              // deliveries that have not come to their end
+	NoTroubles *console.Problem // the reason why troubles are missing
+	Waiting    int              // deliveries that have not ended
 	Oldest     *receivers.Oldest
-	Over       bool // there may be more of these, and an older one
+	Over       bool // there may be more failed deliveries, and an older one
 	Failed     []deliveries.Delivery
 	NoFailed   *console.Problem
-	Ends       int     // how many things end within 14 days
-	FirstEnd   *string // of them
-	First      bool    // nothing was delivered yet
+	Ends       int     // number of things that expire within 14 days
+	FirstEnd   *string // the first expiry
+	First      bool    // no delivery has been made yet
 	HasWebhook bool
 	HasEvent   bool
 	MayPublish bool
 	MayMake    bool
 	Types      []console.Option
-	// Which of the pages of others there are.
+	// Available pages of other packages.
 	Deliveries, NewWebhook, Events bool
 }
 
-// few is how many of a list are shown here.
+// few is how many entries of a list are shown here.
 const few = 5
 
 func show(p *console.Page) error {
@@ -122,7 +122,7 @@ func show(p *console.Page) error {
 	}
 	v.troubles(p)
 	var failed deliverylog.Page
-	// Tests are left out: a receiver that refuses a forged one is good.
+	// Tests are left out: a receiver that refuses a forged test is good.
 	v.NoFailed = p.API.Try("/v1/deliveries", url.Values{"status": {"failed"}, "test": {"false"}, "limit": {strconv.Itoa(few)}}, &failed)
 	v.Failed = failed.Data
 	v.ends(p)
@@ -130,7 +130,7 @@ func show(p *console.Page) error {
 	return p.Show("home.html", "Home", v)
 }
 
-// ends finds out what ends soon. Where that can't be told, the page of problems says why.
+// ends counts the things that expire soon. If they can't be read, the page of problems says why.
 func (v *view) ends(p *console.Page) {
 	var soon expiring.List[expiring.Ending]
 	if p.Has("/console/problems") && p.API.Try("/v1/expiring", nil, &soon) == nil && len(soon.Data) > 0 {
@@ -138,7 +138,7 @@ func (v *view) ends(p *console.Page) {
 	}
 }
 
-// first finds out what is missing for the first delivery.
+// first finds the missing steps to the first delivery.
 func (v *view) first(p *console.Page) {
 	if v.Figures.Succeeded > 0 {
 		v.HasEvent = true
@@ -146,7 +146,7 @@ func (v *view) first(p *console.Page) {
 	}
 	var delivered deliverylog.Page
 	if p.API.Try("/v1/deliveries", url.Values{"status": {"delivered"}, "limit": {"1"}}, &delivered) != nil {
-		return // it can't be told
+		return // can't be found out
 	}
 	if v.First = len(delivered.Data) == 0; !v.First {
 		return
@@ -155,7 +155,7 @@ func (v *view) first(p *console.Page) {
 	v.HasEvent = p.API.Try("/v1/events", url.Values{"limit": {"1"}}, &events) == nil && len(events.Data) > 0
 }
 
-// reckon sums up the span, and fills in the steps in which there was nothing.
+// reckon sums up the span, and adds the empty steps.
 func reckon(rows []insight.Row, now time.Time, of *span) (figures, console.Bars) {
 	var f figures
 	latest := ""
@@ -176,7 +176,7 @@ func reckon(rows []insight.Row, now time.Time, of *span) (figures, console.Bars)
 	return f, deliverylog.BarsOf("Attempts by the "+of.Unit+", the last "+of.Last, rows, now, of.step, of.steps)
 }
 
-// choose takes the span that the query names; 24 hours are shown when it names none.
+// choose sets the span that the query names; the default is 24 hours.
 func (v *view) choose(p *console.Page) {
 	v.Spans = spans()
 	chosen := slices.IndexFunc(v.Spans, func(s span) bool { return s.Name == p.Query("range") })
@@ -189,10 +189,10 @@ func (v *view) choose(p *console.Page) {
 	v.Span = v.Spans[chosen]
 }
 
-// counted is of how many webhooks is counted what waits.
+// counted is the number of webhooks whose waiting deliveries are counted.
 const counted = 100
 
-// troubles finds the webhooks with which something is the matter, the worst first, and counts what waits.
+// troubles finds the webhooks with problems, the worst first, and counts the waiting deliveries.
 func (v *view) troubles(p *console.Page) {
 	var found, some []webhooks.Webhook
 	if v.NoTroubles = p.API.Try("/v1/webhooks", url.Values{"include": {"health"}, "troubled": {"true"}, "limit": {strconv.Itoa(counted)}}, &found); v.NoTroubles != nil {
@@ -245,7 +245,7 @@ func troubleOf(p *console.Page, w webhooks.Webhook) trouble {
 	return t
 }
 
-// send publishes a sample event, as anybody can by POST /v1/events.
+// send publishes a sample event, like any client by POST /v1/events.
 func send(p *console.Page) error {
 	form, err := p.Form()
 	if err != nil {
@@ -274,18 +274,18 @@ func send(p *console.Page) error {
 type findView struct {
 	Text string
 	Hits []console.Hit
-	More bool // there are others
+	More bool // there are more hits
 }
 
-// find leads to what an id is of: an event, a delivery, a webhook, or else a shipment. For any other text it lists what
-// has its words.
+// find redirects to the page of an id: an event, a delivery, a webhook, or else a shipment. For any other text it lists
+// the hits for its words.
 func find(p *console.Page) error {
 	text := strings.TrimSpace(p.Query("q"))
 	_, delivery := domain.DeliveryID(text).ReceivedAt()
 	_, none := domain.ParseWebhookID(text)
 	for _, kind := range []struct {
 		list, page string
-		may        bool // the text has the form of such an id
+		may        bool // the text has the form of this kind of id
 	}{
 		{"deliveries", "/console/deliveries/{deliveryId}", delivery}, {"events", "/console/events/{eventId}", domain.ValidEventID(text)},
 		{"webhooks", "/console/webhooks/{webhookId}", none == nil},

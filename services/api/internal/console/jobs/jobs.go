@@ -48,16 +48,16 @@ func Module() console.Module {
 // job is a job as the API shows it.
 type job struct{ jobs.Job }
 
-// Running reports whether it still sends, or waits for attempts.
+// Running reports whether the job still sends, or waits for attempts.
 func (j job) Running() bool { return j.Status == domain.JobRunning }
 
-// Ended is how many attempts have ended.
+// Ended returns how many attempts have ended.
 func (j job) Ended() int { return j.Delivered + j.Failed }
 
-// Waiting is how many were asked for and have had no attempt yet.
+// Waiting returns how many deliveries were asked for and have had no attempt yet.
 func (j job) Waiting() int { return max(0, j.Sent-j.Ended()) }
 
-// filter is what the job takes, as the filters of a list say it.
+// filter returns the selection of the job as filters of a list.
 func (j job) filter() url.Values {
 	var members map[string]jsontext.Value
 	_ = json.Unmarshal(j.Filter, &members) // the API has written it
@@ -75,7 +75,7 @@ func (j job) filter() url.Values {
 	return query
 }
 
-// Which says which deliveries it takes.
+// Which returns the status of the selected deliveries.
 func (j job) Which() string { return cmp.Or(j.filter().Get("status"), "undelivered") }
 
 func list(p *console.Page) error {
@@ -107,7 +107,7 @@ type row struct {
 	What string
 }
 
-// summary says in a line what a job sends.
+// summary returns a line about what a job sends.
 func summary(j job, hooks deliverylog.Webhooks) string {
 	parts := []string{j.Which()}
 	for _, f := range deliverylog.Describe(j.filter().Get, hooks) {
@@ -120,9 +120,9 @@ type jobView struct {
 	Job     job
 	Facts   []console.Fact
 	MaySend bool
-	Left    string // about how long it still takes; empty: that can't be told
-	Failed  string // where what failed is sent again
-	Log     string // the deliveries that the filter selects
+	Left    string // about how long the job still takes; empty: not known
+	Failed  string // path to send the failed deliveries again
+	Log     string // path of the deliveries that the filter selects
 }
 
 func show(p *console.Page) error {
@@ -151,7 +151,7 @@ func read(p *console.Page) (job, error) {
 	return j, err
 }
 
-// left says about how long a job still takes, going by how long it has taken so far.
+// left returns about how long a job still takes, estimated from the time so far.
 func left(j job, now time.Time) string {
 	ended := j.Ended()
 	if !j.Running() || ended == 0 || ended >= j.Matched {

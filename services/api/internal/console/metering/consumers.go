@@ -21,21 +21,21 @@ type line struct {
 	Key string
 }
 
-// Metered reports whether there are numbers.
+// Metered reports whether the feature has usage numbers.
 func (l line) Metered() bool { return l.Usage != nil }
 
-// Used is what was used in the present period.
+// Used returns the usage in the current period.
 func (l line) Used() int64 { return web.Value(l.Usage) }
 
-// Limit is what the period allows.
+// Limit returns how much the period allows.
 func (l line) Limit() int64 { return l.Used() + web.Value(l.Balance) - web.Value(l.Overage) }
 
-// Max, Low and High are those of the bar: from Low on it warns, above High nothing is left.
+// Max, Low and High return the values of the bar: from Low on it warns, above High nothing is left.
 func (l line) Max() int64  { return max(l.Limit(), 1) }
 func (l line) Low() int64  { return l.Limit() * 8 / 10 }
 func (l line) High() int64 { return max(l.Limit()-1, 0) }
 
-// share is how much of the limit is used.
+// share returns the used part of the limit.
 func (l line) share() float64 { return float64(l.Used()) / float64(l.Max()) }
 
 // lines returns the features by their keys.
@@ -51,11 +51,11 @@ func lines(of map[string]metering.Entitlement) []line {
 type member struct {
 	Name    string
 	Plan    *metering.Subscription
-	Fullest *line // the metered feature of which the most is used
-	Others  int   // further metered features
+	Fullest *line // the metered feature with the highest usage
+	Others  int   // number of further metered features
 }
 
-// share is how much of its fullest quota is used.
+// share returns the used part of its fullest quota.
 func (m *member) share() float64 {
 	if m.Fullest == nil {
 		return -1
@@ -71,7 +71,7 @@ type membersView struct {
 	Paging  console.Paging
 }
 
-// maxMembers is how many consumers a page has: each of them is asked for.
+// maxMembers is how many consumers a page has: the API is called for each.
 const maxMembers = 50
 
 func showConsumers(p *console.Page) error {
@@ -89,7 +89,7 @@ func showConsumers(p *console.Page) error {
 	return p.Show("consumers.html", "Use of "+l.Bucket, v)
 }
 
-// memberOf returns what is to be known of a consumer at a glance.
+// memberOf returns the overview of a consumer.
 func memberOf(p *console.Page, l place, name string) member {
 	m := member{Name: name}
 	var of metering.Subscription
@@ -117,17 +117,17 @@ func memberOf(p *console.Page, l place, name string) member {
 type memberView struct {
 	Place    place
 	Name     string
-	Plan     *metering.Subscription // nil: there is none
+	Plan     *metering.Subscription // nil: the consumer has none
 	Features []line
 	Plans    []console.Option
-	NoPlans  *console.Problem // why there are none to choose
+	NoPlans  *console.Problem // the reason why there are no plans to choose
 	Form     *console.Form
-	Consumer string // the consumer's page; empty: none is there
-	Command  string // that gives a plan
+	Consumer string // path of the consumer's page; empty: not available
+	Command  string // the command that gives a plan
 	May      bool
 }
 
-// Path is where the consumer's page is, or one below it.
+// Path returns the path of the consumer's page, or of a page below it.
 func (v memberView) Path(more ...string) string {
 	return v.Place.Path(append([]string{"consumers", v.Name}, more...)...)
 }

@@ -1,5 +1,5 @@
-// Package metering has the console's pages of metering: meters and features, plans, and what
-// consumers may use and have used.
+// Package metering has the console's pages of metering: meters and features, plans, and the rights
+// and usage of consumers.
 package metering
 
 import (
@@ -60,17 +60,17 @@ type place struct{ Bucket string }
 
 func at(p *console.Page) place { return place{p.Param("bucketName")} }
 
-// Path is where the bucket's meters are, or a page below it.
+// Path returns the path of the bucket's meters, or of a page below it.
 func (l place) Path(more ...string) string {
 	return console.Path(append([]string{"console", "metering", l.Bucket}, more...)...)
 }
 
-// api is a path of the bucket in the API.
+// api returns a path below the bucket in the API.
 func (l place) api(p *console.Page, more ...string) string {
 	return console.Path(append([]string{"v1", "accounts", p.Account(), "key-buckets", l.Bucket}, more...)...)
 }
 
-// tabs are what a bucket has of metering.
+// tabs returns the tabs of a bucket's metering.
 func (l place) tabs(current string) []console.Tab {
 	tabs := []console.Tab{{Label: "Use", Path: l.Path("consumers")}, {Label: "Plans", Path: l.Path("plans")}, {Label: "Meters and features", Path: l.Path()}}
 	for i := range tabs {
@@ -79,7 +79,7 @@ func (l place) tabs(current string) []console.Tab {
 	return tabs
 }
 
-// part is the part of a list that the query asks for.
+// part returns the query for the part of a list that the address asks for.
 func part(p *console.Page, limit int) url.Values {
 	query := p.Pick("offset")
 	query.Set("limit", strconv.Itoa(limit))
@@ -88,16 +88,16 @@ func part(p *console.Page, limit int) url.Values {
 
 type bucket struct{ buckets.Bucket }
 
-// Path is where the use of the bucket's consumers is.
+// Path returns the path of the usage of the bucket's consumers.
 func (b bucket) Path() string { return place{b.Name}.Path("consumers") }
 
 type bucketsView struct {
 	Buckets []bucket
 	Paging  console.Paging
-	Access  bool // its page is there
+	Access  bool // its page is available
 }
 
-// maxShown is how many entries a page of a list has.
+// maxShown is how many entries of a list a page shows.
 const maxShown = 50
 
 func listBuckets(p *console.Page) error {
@@ -109,5 +109,5 @@ func listBuckets(p *console.Page) error {
 	return p.Show("buckets.html", "Metering", bucketsView{answer.Data, p.Offsets(answer.Offset, len(answer.Data), answer.Total), p.Has("/console/access")})
 }
 
-// may reports whether the session's key may change what metering has.
+// may reports whether the session's key may change meters, features and plans.
 func may(p *console.Page) bool { return p.May(domain.ScopeMeteringWrite) }

@@ -16,18 +16,18 @@ type metersView struct {
 	Tabs       []console.Tab
 	Meters     []metering.Meter
 	Features   []metering.Feature
-	More       int              // features that are not shown
-	NoFeatures *console.Problem // why there are none
-	Form       *console.Form    // of a new meter
-	New        *console.Form    // of a new feature
-	Sums       []console.Option // what a meter may do
+	More       int              // number of features that are not shown
+	NoFeatures *console.Problem // the reason why features are missing
+	Form       *console.Form    // form for a new meter
+	New        *console.Form    // form for a new feature
+	Sums       []console.Option // the aggregations of a meter
 	Slugs      []console.Option
 	May        bool
 }
 
 func showMeters(p *console.Page) error { return meters(p, nil, nil) }
 
-// meters shows meters and features, with the form of a new one of each.
+// meters shows meters and features, with a form for a new one of each.
 func meters(p *console.Page, form, added *console.Form) error {
 	l := at(p)
 	v := metersView{Place: l, Tabs: l.tabs(l.Path()), Form: form, New: added, May: may(p), Sums: []console.Option{{Value: "COUNT", Label: "COUNT: how many"}, {Value: "SUM", Label: "SUM: their totals"}}}
@@ -59,7 +59,7 @@ func meters(p *console.Page, form, added *console.Form) error {
 	return p.Show("meters.html", "Meters of "+l.Bucket, v)
 }
 
-// maxFeatures is how many features a page has.
+// maxFeatures is how many features a page shows.
 const maxFeatures = 200
 
 func createMeter(p *console.Page) error {
@@ -106,7 +106,7 @@ type meterView struct {
 	Meter metering.Meter
 	Used  []metering.Value
 	Total int64
-	None  *console.Problem // why there is nothing
+	None  *console.Problem // the reason why there are no numbers
 	May   bool
 }
 
@@ -115,7 +115,7 @@ func findMeter(p *console.Page) (m metering.Meter, err error) {
 	return m, err
 }
 
-// showMeter shows what consumers have used of a meter in the time that is kept.
+// showMeter shows the usage of consumers on a meter in the time that is kept.
 func showMeter(p *console.Page) error {
 	m, err := findMeter(p)
 	if err != nil {

@@ -16,10 +16,10 @@ import (
 // plan is a version of a plan as the API shows it.
 type plan struct{ metering.Plan }
 
-// Title tells plans of one key apart.
+// Title returns the key and the version of the plan.
 func (n plan) Title() string { return n.Key + " " + strconv.Itoa(n.Version) }
 
-// Draft and Active tell what may be done with it.
+// Draft and Active decide which actions are possible.
 func (n plan) Draft() bool  { return n.Status == domain.PlanDraft }
 func (n plan) Active() bool { return n.Status == domain.PlanActive }
 
@@ -29,11 +29,11 @@ type plansView struct {
 	Plans   []plan
 	Paging  console.Paging
 	Form    *console.Form
-	Command string // that makes one
+	Command string // the command that makes a plan
 	May     bool
 }
 
-// example is a plan to begin with.
+// example is a plan to start from.
 const example = `{
   "key": "basic",
   "name": "Basic",
@@ -100,12 +100,12 @@ type planView struct {
 	May    bool
 }
 
-// Path is where the plan's page is, or one below it.
+// Path returns the path of the plan's page, or of a page below it.
 func (v planView) Path(more ...string) string {
 	return v.Place.Path(append([]string{"plans", v.Plan.ID}, more...)...)
 }
 
-// findPlan returns the plan that the page's path names, and what a draft's document says.
+// findPlan returns the plan that the page's path names, and the document of a draft.
 func findPlan(p *console.Page) (v planView, document string, err error) {
 	v = planView{Place: at(p), May: may(p)}
 	var raw json.RawMessage
@@ -191,7 +191,7 @@ func confirmDeletion(p *console.Page) error {
 	return ask(p, "delete", "Delete", "The draft is gone.", "Delete the draft", true)
 }
 
-// send does a step of a plan.
+// send calls the API for a step of a plan.
 func send(p *console.Page, method, said, next string, more ...string) error {
 	path := append([]string{"plans", p.Param("planId")}, more...)
 	if err := p.API.Send(method, at(p).api(p, path...), nil, nil); err != nil {

@@ -13,14 +13,13 @@ import (
 	"waybill.dev/services/api/internal/console"
 )
 
-// field is an argument as a form has it. Its name is its place among the arguments, "a/" first:
-// a/body/url.
+// field is an argument in a form. Its name is "a/" and its place among the arguments: a/body/url.
 type field struct {
 	Name, Label, Hint string
 	Kind              string
 	Required          bool
-	Options           []console.Option // of one choice
-	Choices           []string         // of several
+	Options           []console.Option // choices for one value
+	Choices           []string         // choices for several values
 }
 
 // The kinds of fields.
@@ -28,14 +27,14 @@ const (
 	fieldText   = "text"
 	fieldNumber = "number"
 	fieldFlag   = "flag"
-	fieldOne    = "one"   // of Options
-	fieldSome   = "some"  // of Choices
-	fieldLines  = "lines" // texts, one on each line
+	fieldOne    = "one"   // one of Options
+	fieldSome   = "some"  // several of Choices
+	fieldLines  = "lines" // texts, one per line
 	fieldJSON   = "json"
 )
 
-// schema is what is read of JSON Schema to make a form. What it does not know is typed as JSON,
-// and the server checks everything anyway.
+// schema is the part of a JSON Schema that is used to make a form. Values that it can't describe
+// are typed as JSON; the server checks everything anyway.
 type schema struct {
 	Ref         string            `json:"$ref"`
 	Type        jsontext.Value    `json:"type"`
@@ -47,7 +46,7 @@ type schema struct {
 	Defs        map[string]schema `json:"$defs"`
 }
 
-// kind returns the type, of several the first that is not null.
+// kind returns the type; if there are several, the first one that is not null.
 func (s *schema) kind() string {
 	var one string
 	if json.Unmarshal(s.Type, &one) == nil {
@@ -64,7 +63,8 @@ func (s *schema) kind() string {
 	return ""
 }
 
-// words returns an enumeration of texts; nil: it is none, or not of texts alone.
+// words returns the values of an enumeration of texts; nil: there is no enumeration, or it has
+// other values.
 func (s *schema) words() []string {
 	var list []string
 	for _, raw := range s.Enum {
@@ -93,8 +93,8 @@ func fieldsOf(i *item) []field {
 	return s.fields("a", "", s.Defs, true)
 }
 
-// fields returns those of an object's members, the required ones first. Members of members are
-// fields too, but what is deeper is JSON.
+// fields returns the fields of an object's members, the required ones first. Members of members are
+// fields, too; anything deeper is typed as JSON.
 func (s *schema) fields(prefix, label string, defs map[string]schema, deeper bool) []field {
 	var list []field
 	names := slices.Sorted(maps.Keys(s.Properties))
@@ -120,7 +120,7 @@ func (s *schema) fields(prefix, label string, defs map[string]schema, deeper boo
 	return list
 }
 
-// resolved returns the schema that a reference means, with that of its items.
+// resolved returns the target of a reference, also for the schema's items.
 func resolved(s schema, defs map[string]schema) schema {
 	if known, ok := defs[strings.TrimPrefix(s.Ref, "#/$defs/")]; ok {
 		known.Description = cmp.Or(s.Description, known.Description)
@@ -134,7 +134,7 @@ func resolved(s schema, defs map[string]schema) schema {
 	return s
 }
 
-// shape sets what kind of field it is.
+// shape sets the kind of a field.
 func (s *schema) shape(f *field) {
 	words := s.words()
 	switch kind := s.kind(); {
@@ -162,7 +162,7 @@ func (s *schema) shape(f *field) {
 	}
 }
 
-// Has reports whether a value is chosen, for templates.
+// Has reports whether a value is selected, for templates.
 func (f field) Has(form *console.Form, value string) bool {
 	return slices.Contains(form.Values[f.Name], value)
 }
@@ -192,7 +192,8 @@ func read(v *view) map[string]jsontext.Value {
 	return arguments
 }
 
-// value is what was typed into a field; ok is false when nothing was, or no JSON where it must be.
+// value returns the typed value of a field; ok is false when nothing was typed, or it is not the
+// required JSON.
 func (f field) value(form *console.Form) (value jsontext.Value, ok bool) {
 	typed := strings.TrimSpace(form.Values.Get(f.Name))
 	if f.Kind == fieldSome {

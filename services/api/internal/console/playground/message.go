@@ -17,7 +17,7 @@ type message struct {
 	Params  map[string]any `json:"params"`
 }
 
-// reply is what is read of an answer to one.
+// reply is the used part of an answer to a message.
 type reply struct {
 	Result struct {
 		IsError    bool             `json:"isError"`
@@ -33,7 +33,7 @@ type reply struct {
 	} `json:"error"`
 }
 
-// encode writes what always can be written.
+// encode encodes a value that can always be encoded.
 func encode(value any) jsontext.Value {
 	text, err := json.Marshal(value, json.Deterministic(true))
 	if err != nil {
@@ -64,7 +64,7 @@ func send(p *console.Page, method string, params map[string]any) exchange {
 	return x
 }
 
-// listed returns the items of an answer to a list's method, and where the rest of them begins.
+// listed returns the items in the answer to a list method, and the cursor for the rest.
 func listed(answer jsontext.Value, member string) (page []item, next string) {
 	var r reply
 	if json.Unmarshal(answer, &r) != nil {
@@ -96,10 +96,10 @@ func curl(target, body string) string {
 	return `curl -H "Authorization: Bearer $WAYBILL_KEY" -H 'Content-Type: application/json' ` + quote(target) + " \\\n  -d " + quote(body)
 }
 
-// client is how a program is told of the server.
+// client describes how to add the server to an AI client.
 type client struct{ Name, Where, Text string }
 
-// clients are the ways of the four that most people use. None of them has a key in it.
+// clients returns the descriptions for the four most used clients. None of them contains a key.
 func clients(target string) []client {
 	return []client{
 		{"Claude Code", "In a shell", `claude mcp add --transport http waybill ` + target + ` --header "Authorization: Bearer $WAYBILL_KEY"`},

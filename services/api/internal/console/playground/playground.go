@@ -42,7 +42,7 @@ type item struct {
 	Description string         `json:"description"`
 	MimeType    string         `json:"mimeType"`
 	InputSchema jsontext.Value `json:"inputSchema"`
-	// OutputSchema is in the lists of clients that ask for it alone.
+	// OutputSchema is only listed for clients that ask for it.
 	OutputSchema jsontext.Value `json:"outputSchema"`
 	Arguments    []argument     `json:"arguments"`
 	Annotations  struct {
@@ -51,22 +51,22 @@ type item struct {
 	} `json:"annotations"`
 
 	kind string
-	size int // of its description for clients, in bytes
+	size int // size of its description for clients, in bytes
 }
 
-// bytesPerToken is how many bytes of JSON a model takes for a token, about.
+// bytesPerToken is about how many bytes of JSON a model reads as one token.
 const bytesPerToken = 4
 
-// Tokens is about how many tokens the description takes of a model's context.
+// Tokens returns about how many tokens of a model's context the description takes.
 func (i item) Tokens() int { return i.size / bytesPerToken }
 
-// group are tools that belong together.
+// group is a toolset with its tools.
 type group struct {
 	Name  string
 	Tools []item
 }
 
-// Tokens is what all of them take.
+// Tokens returns the tokens of all its tools.
 func (g group) Tokens() int {
 	sum := 0
 	for _, tool := range g.Tools {
@@ -88,7 +88,7 @@ const (
 	kindResource = "resource"
 )
 
-// Path is where the item's form is.
+// Path returns the path of the item's form.
 func (i item) Path() string { return path + "?" + url.Values{i.kind: {i.key()}}.Encode() }
 
 func (i item) key() string {
@@ -98,13 +98,13 @@ func (i item) key() string {
 	return i.Name
 }
 
-// Destroys reports whether the tool says that it loses or repeats something. One that changes and
-// says nothing of it may: see the protocol's own default.
+// Destroys reports whether the tool may lose or repeat something. A tool that changes something
+// counts unless it says otherwise: that is the protocol's default.
 func (i item) Destroys() bool {
 	return i.kind == kindTool && !i.Annotations.ReadOnly && (i.Annotations.Destructive == nil || *i.Annotations.Destructive)
 }
 
-// Effect is a word on what a call does.
+// Effect returns a word for the effect of a call.
 func (i item) Effect() string {
 	switch {
 	case i.kind != kindTool || i.Annotations.ReadOnly:
@@ -115,7 +115,7 @@ func (i item) Effect() string {
 	return "changes"
 }
 
-// Tone colours Effect.
+// Tone returns the colour of Effect.
 func (i item) Tone() string {
 	switch i.Effect() {
 	case "destructive":
@@ -127,10 +127,10 @@ func (i item) Tone() string {
 }
 
 type view struct {
-	URL                                  string // of the server
+	URL                                  string // URL of the server
 	Problem                              *console.Problem
 	Tools, Prompts, Resources, Templates []item
-	Groups                               []group // of the tools that are asked for
+	Groups                               []group // groups of the tools that match the search
 	Match                                string
 	Clients                              []client
 	Selected                             *item
@@ -139,15 +139,16 @@ type view struct {
 	Call                                 *exchange
 }
 
-// exchange is one call: what was sent, and what came.
+// exchange is one call: the message sent, and the answer.
 type exchange struct {
 	Request, Answer jsontext.Value
-	Failed          string // empty: it did not
+	Failed          string // empty: the call did not fail
 	Curl            string
 	Problem         *console.Problem
 }
 
-// load reads the lists of what the session's key may use, and finds what the query names.
+// load reads the lists of items that the session's key may use, and finds the item that the query
+// names.
 func load(p *console.Page) view {
 	v := view{URL: p.Base() + "/mcp", Form: console.NewForm(url.Values{})}
 	v.Clients = clients(v.URL)
@@ -175,7 +176,7 @@ func load(p *console.Page) view {
 	return v
 }
 
-// groups returns the tools in which a text is found, by their toolsets.
+// groups returns the tools that contain a text, by their toolsets.
 func groups(p *console.Page, tools []item, text string) []group {
 	of := make(map[string][]item)
 	for _, tool := range tools {
@@ -191,10 +192,10 @@ func groups(p *console.Page, tools []item, text string) []group {
 	return list
 }
 
-// Tokens is what all tools take.
+// Tokens returns the tokens of all tools.
 func (v view) Tokens() int { return group{Tools: v.Tools}.Tokens() }
 
-// maxPages bounds how often the rest of a list is asked for.
+// maxPages bounds how many pages of a list are read.
 const maxPages = 20
 
 func everything(p *console.Page, method, member, kind string) ([]item, *console.Problem) {
@@ -237,7 +238,7 @@ func title(v *view) string {
 	return "MCP"
 }
 
-// confirmed is the field by which a destructive call has been asked for twice.
+// confirmed is the field that says that a destructive call was confirmed.
 const confirmed = "confirmed"
 
 func call(p *console.Page) error {

@@ -7,7 +7,8 @@ import (
 	"waybill.dev/services/api/internal/console"
 )
 
-// muteSpans are the choices for how long a problem is quiet. The first one lasts until the problem changes.
+// muteSpans returns the choices for how long a problem is quiet. The first one lasts until the problem
+// changes.
 func muteSpans() []console.Option {
 	return []console.Option{
 		{Label: "until it changes"}, {Value: "1h", Label: "for 1 hour"}, {Value: "8h", Label: "for 8 hours"},
@@ -15,7 +16,7 @@ func muteSpans() []console.Option {
 	}
 }
 
-// acknowledge says that the reader knows of the problem.
+// acknowledge acknowledges the problem.
 func acknowledge(p *console.Page) error {
 	form, err := p.Form()
 	if err != nil {

@@ -11,18 +11,18 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// ending is something that ends soon.
+// ending is something that expires soon.
 type ending struct {
 	expiring.Ending
 
-	Left string `json:"-"` // until its end
+	Left string `json:"-"` // time until its end
 	Over bool   `json:"-"`
 }
 
-// endings are what of the account ends soon.
+// endings are the things of the account that expire soon.
 type endings = expiring.List[ending]
 
-// readEndings reads what ends soon.
+// readEndings reads the things that expire soon.
 func readEndings(p *console.Page) (found endings, problem *console.Problem) {
 	problem = p.API.Try("/v1/expiring", nil, &found)
 	for i := range found.Data {
@@ -31,7 +31,7 @@ func readEndings(p *console.Page) (found endings, problem *console.Problem) {
 	return found, problem
 }
 
-// reckon says how long it is until the end.
+// reckon sets the time until the end.
 func (e *ending) reckon(now time.Time) {
 	left := web.Time(e.ExpiresAt).Sub(now)
 	if e.Over = left <= 0; e.Over {
@@ -41,7 +41,7 @@ func (e *ending) reckon(now time.Time) {
 	e.Left = "in " + days(left)
 }
 
-// days writes a span in days, and below a day and a half in hours, to the nearest.
+// days writes a span in whole days, or below a day and a half in whole hours.
 func days(span time.Duration) string {
 	const day = 24 * time.Hour
 	switch {
@@ -55,7 +55,7 @@ func days(span time.Duration) string {
 	return "less than an hour"
 }
 
-// Name says what ends.
+// Name returns the name of the thing.
 func (e *ending) Name() string {
 	switch e.Kind {
 	case domain.ExpiryReceiverCertificate:
@@ -78,7 +78,7 @@ func (e *ending) Name() string {
 	return string(e.Kind)
 }
 
-// Of says whose it is.
+// Of returns the owner of the thing.
 func (e *ending) Of() string {
 	switch {
 	case e.WebhookID != "":
@@ -93,7 +93,7 @@ func (e *ending) Of() string {
 	return e.SigningKeyID
 }
 
-// Link leads to the page where something can be done.
+// Link returns the path of the page to renew the thing.
 func (e *ending) Link() string {
 	switch e.Kind {
 	case domain.ExpiryReceiverCertificate:
@@ -114,7 +114,7 @@ func (e *ending) Link() string {
 	return ""
 }
 
-// unseen tells that a part is left out because the session may not read it.
+// unseen reports whether a part is left out because the session may not read it.
 func unseen(problem *console.Problem) bool {
 	return problem != nil && (problem.Status == http.StatusForbidden || problem.NoOperation)
 }

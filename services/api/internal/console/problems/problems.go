@@ -1,5 +1,5 @@
-// Package problems has the console's page of what goes wrong now: the webhooks that are not healthy and
-// those whose deliveries failed for good, each with what its receiver last said and the way to send again.
+// Package problems has the console's page of current problems: the webhooks that are not healthy and those with
+// deliveries that failed for good, each with the receiver's last answer and a way to send again.
 package problems
 
 import (
@@ -49,48 +49,48 @@ type view struct {
 	Quiet    []entry // acknowledged or muted
 	Spans    []console.Option
 	Endings  endings
-	NoEnds   *console.Problem // why it is not known what ends
+	NoEnds   *console.Problem // the reason why endings are not known
 	Checked  time.Time
 	Cut      bool // more deliveries failed for good than were read
-	More     bool // there are webhooks that are not shown
+	More     bool // there are more webhooks than the page shows
 	MayRetry bool
-	Webhooks bool // there are pages of these
+	Webhooks bool // the pages of webhooks are available
 	MayWrite bool
 }
 
-// entry is what goes wrong at one webhook.
+// entry is the problem of one webhook.
 type entry struct {
 	Webhook deliverylog.Webhook
-	State   receivers.State // that of its health; empty: it is healthy, or not known
+	State   receivers.State // state of its health; empty: healthy, or not known
 	Problem *receivers.Problem
 	Cause   string
-	Open    *string // since when the circuit is open; nil: it is closed
+	Open    *string // when the circuit opened; nil: it is closed
 	Hour    receivers.Window
-	Line    *console.Line // attempts that failed, by the hour
-	Classes []part        // of the attempts of the last hour that failed
+	Line    *console.Line // failed attempts, by the hour
+	Classes []part        // classes of the failed attempts in the last hour
 	Waiting int
 	Held    int
-	Coming  int  // scheduled for another attempt
-	Failed  int  // for good; 0: none, or their number is not known
+	Coming  int  // deliveries scheduled for another attempt
+	Failed  int  // deliveries failed for good; 0: none, or their number is not known
 	Over    bool // there are more than Failed
 	Sample  domain.DeliveryID
 	Code    int
-	Answer  string // what the receiver last said
+	Answer  string // the receiver's last answer
 	At      *string
 	Log     string
 	Again   string
 }
 
-// part is how many attempts ended in one way.
+// part is the number of attempts with one class.
 type part struct {
 	Class domain.Class
 	N     int64
 }
 
 const (
-	// maxRead is how many deliveries that failed for good are read: one page of the API's.
+	// maxRead is how many deliveries that failed for good are read: one page of the API.
 	maxRead = "1000"
-	// maxEntries bounds how many webhooks are shown, and maxAnswers of how many the answer is read.
+	// maxEntries bounds how many webhooks are shown, and maxAnswers for how many of them the last answer is read.
 	maxEntries = 50
 	maxAnswers = 15
 	// maxAnswer bounds how much of an answer is shown, in bytes.
@@ -105,7 +105,7 @@ func show(p *console.Page) error {
 	}
 	v.Cut = failed.NextCursor != nil
 	var troubled []webhooks.Webhook
-	// A key that may not see webhooks is shown what failed.
+	// A key that may not read webhooks still sees the failed deliveries.
 	if p.API.Try("/v1/webhooks", url.Values{"include": {"health"}, "troubled": {"true"}, "limit": {strconv.Itoa(maxEntries)}}, &troubled) == nil {
 		v.More = p.API.Last().Header.Get("Link") != ""
 	}
@@ -134,8 +134,8 @@ func show(p *console.Page) error {
 	return p.Show("problems.html", "Problems", v)
 }
 
-// entries has one for each webhook: those that are not healthy, the worst first, and then those whose deliveries have
-// failed for good. Cut tells that there are more of these than were read.
+// entries returns an entry for each webhook: those that are not healthy, the worst first, and then those with
+// deliveries that failed for good. Cut says that more deliveries failed than were read.
 func entries(troubled []webhooks.Webhook, failed []deliveries.Delivery, cut bool, hooks deliverylog.Webhooks) []entry {
 	at := map[domain.WebhookID]int{}
 	var list []entry
@@ -147,7 +147,7 @@ func entries(troubled []webhooks.Webhook, failed []deliveries.Delivery, cut bool
 		list = append(list, entryOf(troubled[i]))
 	}
 	for _, d := range failed {
-		if domain.Forged(web.Value(d.Reason)) { // a receiver that refuses what is forged is good
+		if domain.Forged(web.Value(d.Reason)) { // a receiver that refuses forged tests is good
 			continue
 		}
 		i, ok := at[d.WebhookID]
@@ -193,10 +193,10 @@ func entryOf(w webhooks.Webhook) entry {
 	return e
 }
 
-// Inactive tells that sending again would not help: nothing is sent to the webhook.
+// Inactive reports whether the webhook is inactive, so that sending again would not help.
 func (e *entry) Inactive() bool { return e.State == receivers.Inactive }
 
-// Word is the state in words.
+// Word returns the state in words.
 func (e *entry) Word() string { return cmp.Or(words.State(e.State), "failed for good") }
 
 func cut(text string) string {
@@ -207,7 +207,7 @@ func cut(text string) string {
 	return string(runes[:min(len(runes), maxAnswer)]) + "…"
 }
 
-// line draws the attempts that failed in the last 24 hours.
+// line sets the chart of the attempts that failed in the last 24 hours.
 func (e *entry) line(p *console.Page) {
 	var hours insight.Statistics
 	if p.API.Try("/v1/statistics", url.Values{"step": {"hour"}, "webhookId": {string(e.Webhook.ID)}}, &hours) != nil {
@@ -221,7 +221,7 @@ func (e *entry) line(p *console.Page) {
 	}
 }
 
-// count counts what failed for good, where not all of it was read: up to maxRead.
+// count counts the deliveries that failed for good, up to maxRead, if not all of them were read.
 func (e *entry) count(p *console.Page) {
 	var failed deliverylog.Page
 	if e.Sample == "" || p.API.Try("/v1/deliveries", url.Values{"status": {string(domain.StatusFailed)}, "webhookId": {string(e.Webhook.ID)}, "limit": {maxRead}}, &failed) != nil {
@@ -235,7 +235,7 @@ func (e *entry) count(p *console.Page) {
 	e.Over = failed.NextCursor != nil
 }
 
-// answer reads what the receiver last said to the sample, where the health does not tell.
+// answer reads the receiver's last answer to the sample delivery, if the health does not have it.
 func (e *entry) answer(p *console.Page) {
 	if e.Answer != "" || e.Sample == "" {
 		return

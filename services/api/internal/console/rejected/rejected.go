@@ -1,5 +1,5 @@
-// Package rejected has the console's pages of messages on the bus that were no valid events: what is
-// wrong with them, and how to publish them corrected.
+// Package rejected has the console's pages of messages on the bus that were not valid events: their
+// faults, and a form to publish them corrected.
 package rejected
 
 import (
@@ -40,7 +40,7 @@ type page = web.CursorPage[rejected.Message]
 
 const (
 	perPage = 25
-	// shortBody is how much of a body the list shows.
+	// shortBody is how much of a body the list shows, in characters.
 	shortBody = 240
 )
 
@@ -76,17 +76,18 @@ func list(p *console.Page) error {
 }
 
 type messageView struct {
-	Message *rejected.Message // nil: it is not there any more
+	Message *rejected.Message // nil: the message has been deleted
 	Form    *console.Form
 	MaySend bool
 	Action  string
 }
 
-// maxPages is how far a message is looked for that others have moved on since the list was read.
+// maxPages bounds the search for a message that newer messages have moved to a later page since the
+// list was read.
 const maxPages = 8
 
-// find returns the message that the address names: by its time, from a page of the list on. A message
-// has no name of its own.
+// find returns the message that the address identifies by its time. It starts at a page of the list.
+// Messages have no id.
 func find(p *console.Page) (*rejected.Message, error) {
 	query := p.Pick("cursor")
 	query.Set("limit", strconv.Itoa(perPage))

@@ -1,5 +1,5 @@
-// Package settings has the console's page of settings: who is signed in, with what rights, from
-// where else, and how the console looks.
+// Package settings has the console's page of settings: the key or person that is signed in, its
+// rights and other sessions, and the look of the console.
 package settings
 
 import (

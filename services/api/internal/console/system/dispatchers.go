@@ -13,11 +13,12 @@ import (
 )
 
 const (
-	// liveTime is how long a dispatcher counts as alive without a word; it speaks once a second.
+	// liveTime is how long a dispatcher counts as live after its last heartbeat; heartbeats come
+	// once a second.
 	liveTime = 5 * time.Second
-	// knownTime is how long one that has fallen silent is still shown.
+	// knownTime is how long a silent dispatcher is still shown.
 	knownTime = 10 * time.Minute
-	// maxKnown bounds how many are remembered.
+	// maxKnown bounds how many dispatchers are remembered.
 	maxKnown = 1000
 )
 
@@ -27,17 +28,17 @@ type Dispatchers struct {
 	seen map[string]dispatcher
 }
 
-// NewDispatchers returns a list that is empty until Run hears of some.
+// NewDispatchers returns a list that is empty until Run receives heartbeats.
 func NewDispatchers() *Dispatchers { return &Dispatchers{seen: make(map[string]dispatcher)} }
 
-// dispatcher is one of them, as it is shown.
+// dispatcher is a dispatcher with the data for the page.
 type dispatcher struct {
 	ID          string
 	First, Last time.Time
 	Live        bool
 }
 
-// Listener hears what is announced on the bus.
+// Listener receives announcements on the bus.
 type Listener interface {
 	Listen(subject string, handle func(body []byte)) (stop func(), err error)
 }
@@ -78,7 +79,7 @@ func (d *Dispatchers) heard(body []byte) {
 	d.seen[beat.ID] = known
 }
 
-// list returns those that were heard lately, the first first, and how many are alive.
+// list returns the dispatchers heard recently, the oldest first, and how many are live.
 func (d *Dispatchers) list(now time.Time) (all []dispatcher, live int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// metrics are those of the process at one moment, by their names.
+// metrics are the metrics of the process at one moment, by their names.
 type metrics map[string]*dto.MetricFamily
 
 func gather(from prometheus.Gatherer) metrics {
@@ -15,15 +15,15 @@ func gather(from prometheus.Gatherer) metrics {
 	if from == nil {
 		return all
 	}
-	families, _ := from.Gather() // what could be gathered is there
+	families, _ := from.Gather() // partial results are used
 	for _, f := range families {
 		all[f.GetName()] = f
 	}
 	return all
 }
 
-// value returns the sum of the counters or gauges that have these labels; ok is false when there
-// are none.
+// value returns the sum of the counters or gauges with these labels; ok is false when there are
+// none.
 func (m metrics) value(name string, labels ...string) (sum float64, ok bool) {
 	for _, one := range m[name].GetMetric() {
 		if has(one, labels) {
@@ -34,8 +34,8 @@ func (m metrics) value(name string, labels ...string) (sum float64, ok bool) {
 	return sum, ok
 }
 
-// quantile returns a bound below which a share of a histogram's observations lies; ok is false
-// when there are none.
+// quantile returns an upper bound for a share of a histogram's observations; ok is false when there
+// are none.
 func (m metrics) quantile(share float64, name string, labels ...string) (bound float64, ok bool) {
 	for _, one := range m[name].GetMetric() {
 		h := one.GetHistogram()

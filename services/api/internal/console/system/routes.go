@@ -9,13 +9,13 @@ import (
 	"waybill.dev/services/api/internal/console"
 )
 
-// RouteState is what of the route files is served, and what is not.
+// RouteState says which route files are served, and which are not.
 type RouteState struct {
-	Dir      string // empty: the routes that Waybill comes with
+	Dir      string // empty: Waybill's built-in routes
 	Loaded   time.Time
 	Files    int
 	Routes   []RouteLine
-	Faults   []RouteFault // of the folder as it is now; none: it is what is served
+	Faults   []RouteFault // faults of the folder as it is now; none: the folder is what is served
 	FaultsAt time.Time
 }
 
@@ -25,7 +25,7 @@ type RouteLine struct {
 	Inbound, Outbound                           []string
 }
 
-// RouteFault is one thing that is wrong with the route files.
+// RouteFault is one fault of the route files.
 type RouteFault struct{ File, Operation, Pointer, Message string }
 
 type routesView struct {
@@ -34,11 +34,11 @@ type routesView struct {
 	Lines    []routeLine
 	Match    string
 	File     string
-	BuiltIn  bool // the routes that Waybill comes with are shown
+	BuiltIn  bool // Waybill's built-in routes are shown
 	Files    []console.Option
 	Filtered bool
 	Check    string // the command that checks the folder
-	// Deployment is where the traffic of the routes is shown; empty: nowhere.
+	// Deployment is the path of the routes' traffic; empty: none.
 	Deployment string
 }
 
@@ -46,7 +46,7 @@ type routeLine struct {
 	RouteLine
 
 	Calls, Failed float64
-	P95           string // milliseconds; empty: it was not called
+	P95           string // in milliseconds; empty: the route was not called
 }
 
 func (o *Options) showRoutes(p *console.Page) error {
@@ -83,7 +83,7 @@ func (o *Options) showRoutes(p *console.Page) error {
 	return p.Show("routes.html", "Routes", v)
 }
 
-// measured is a route with what the process has counted of it.
+// measured returns a route with the numbers that the process has counted for it.
 func measured(r RouteLine, m metrics) routeLine {
 	line := routeLine{RouteLine: r}
 	line.Calls, _ = m.value("waybill_gateway_calls_total", "method", r.Method, "route", r.Path)

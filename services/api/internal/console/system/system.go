@@ -1,7 +1,7 @@
 // Package system has the console's pages for the operator: the process with the database, bus and
-// dispatchers that it works with, and the routes that it serves. They show what the process knows
-// already, and change nothing. They are for the admin keys of the account default, which is the
-// operator's: nothing here is of one account.
+// dispatchers that it works with, and the routes that it serves. They show the state of the
+// process, and change nothing. They are for the admin keys of the account default, which is the
+// operator's: nothing here belongs to a single account.
 package system
 
 import (
@@ -26,17 +26,17 @@ import (
 //go:embed templates/*.html
 var files embed.FS
 
-// Process is what a process says of itself.
+// Process is the description of a process for operators.
 type Process struct {
 	Version  string
 	Started  time.Time
 	Settings []Setting
 }
 
-// Setting is a setting of the process; Value has nothing that is secret.
+// Setting is a setting of the process; Value contains no secret.
 type Setting struct{ Name, Value, Source string }
 
-// Parts are those between which a long value may be broken.
+// Parts returns the parts between which a long value may be broken.
 func (s Setting) Parts() []string { return strings.SplitAfter(s.Value, ",") }
 
 // Store is the database.
@@ -53,14 +53,14 @@ type Bus interface {
 	Stream(name string) *bus.Stream
 }
 
-// Options of the pages. Without them they have nothing to show.
+// Options of the pages. Without options, the pages are empty.
 type Options struct {
 	Process     Process
 	Store       Store
 	Bus         Bus
 	Dispatchers *Dispatchers
 	RouteState  func() RouteState
-	Metrics     prometheus.Gatherer // of the process; nil: none
+	Metrics     prometheus.Gatherer // metrics of the process; nil: none
 }
 
 const (
@@ -83,8 +83,8 @@ func Module(o Options) console.Module {
 	}
 }
 
-// changes are the latest of the operator's account. A person who may read them may see these pages:
-// so it is the API that decides.
+// changes reads the latest audit entries of the operator's account. Only a session that may read
+// them may see these pages, so the API decides.
 func changes(p *console.Page) ([]audit.Entry, error) {
 	var answer audit.List[audit.Entry]
 	err := p.API.Get(console.Path("v1", "accounts", domain.DefaultAccount, "audit-logs"), url.Values{"limit": {"5"}}, &answer)
@@ -97,7 +97,7 @@ type systemView struct {
 	NotReady    *console.Problem
 	Health      health.Health
 	Database    string
-	Ping        string // how long the database took to answer; empty: it did not
+	Ping        string // how long the database took to answer; empty: no answer
 	NoDatabase  bool
 	Migrations  []store.Migration
 	Leader      bool
@@ -118,7 +118,7 @@ type stream struct {
 	Messages       uint64
 	Size           string // on disk
 	Oldest         time.Time
-	Consumer       string // empty: it has none of its own
+	Consumer       string // empty: it has no consumer of its own
 	Pending        uint64
 	Unacknowledged int
 	Problem        bool
@@ -130,7 +130,7 @@ type backlog struct {
 }
 
 const (
-	// busTime and storeTime bound what the page asks beside the API.
+	// busTime and storeTime bound the questions of the page to bus and store.
 	busTime   = 2 * time.Second
 	storeTime = time.Second
 )
@@ -142,7 +142,8 @@ func (o *Options) showSystem(p *console.Page) error {
 	p.CLI("health")
 	var err error
 	if v.Changes, err = changes(p); err != nil {
-		// With the database down, what is known is shown to those who were let in a minute ago.
+		// If the database is down, the page is shown to sessions that were let in up to a minute
+		// ago.
 		failed, ok := errors.AsType[*console.Problem](err)
 		if !ok || failed.Status != http.StatusServiceUnavailable || !p.Operates() {
 			return err
@@ -153,7 +154,7 @@ func (o *Options) showSystem(p *console.Page) error {
 	return p.Show("system.html", "System", v)
 }
 
-// look asks database, bus and metrics.
+// look reads the state of database, bus and metrics.
 func (o *Options) look(ctx context.Context, v *systemView) {
 	if o.Store != nil {
 		v.Database = "Postgres"
@@ -170,7 +171,7 @@ func (o *Options) look(ctx context.Context, v *systemView) {
 			if took := time.Since(begun); took >= time.Millisecond {
 				v.Ping = took.Round(time.Millisecond).String()
 			}
-			v.Migrations, _ = o.Store.MigrationStatus(asking) // none are shown then
+			v.Migrations, _ = o.Store.MigrationStatus(asking) // on an error none are shown
 		}
 	}
 	if o.Bus != nil {
@@ -202,7 +203,7 @@ func (o *Options) look(ctx context.Context, v *systemView) {
 	v.Connections, _ = m.value("waybill_connections", "server", "HTTP")
 }
 
-// streams asks the bus how full its streams are, and how far their consumers.
+// streams asks the bus how full its streams are, and how far their consumers have read.
 func (o *Options) streams(ctx context.Context) []stream {
 	list := []stream{
 		{Name: bus.StreamEvents, About: "events as published", Consumer: bus.ConsumerFanout},

@@ -1,5 +1,5 @@
-// Package tunnels has the console's pages of tunnels: which agents are connected, what services
-// are behind them, and their tokens.
+// Package tunnels has the console's pages of tunnels: the connected agents, the services behind
+// them, and the tokens.
 package tunnels
 
 import (
@@ -42,20 +42,20 @@ func Module() console.Module {
 // item is a tunnel as a list of the API shows it.
 type item struct{ tunnels.Item }
 
-// Path is where the tunnel's page is.
+// Path returns the path of the tunnel's page.
 func (i item) Path() string { return at(i.ID) }
 
-// tunnel is a tunnel as the API shows it. The token is whole in the answers that make one.
+// tunnel is a tunnel as the API shows it. Only answers that make a token contain the whole token.
 type tunnel struct{ tunnels.Tunnel }
 
-// Path is where the tunnel's page is, or one below it.
+// Path returns the path of the tunnel's page, or of a page below it.
 func (t tunnel) Path(more ...string) string { return at(t.TunnelID, more...) }
 
 func at(id string, more ...string) string {
 	return console.Path(append([]string{"console", "tunnels", id}, more...)...)
 }
 
-// in is a path of tunnels in the API.
+// in returns a path of tunnels in the API.
 func in(p *console.Page, more ...string) string {
 	return console.Path(append([]string{"v1", "accounts", p.Account(), "tunnels"}, more...)...)
 }
@@ -107,7 +107,7 @@ type tunnelView struct {
 
 func showTunnel(p *console.Page) error { return page(p, nil) }
 
-// page shows a tunnel, with the services that hold or, after a fault, the document that was typed.
+// page shows a tunnel, with its current services or, after a fault, the typed document.
 func page(p *console.Page, form *console.Form) error {
 	id := p.Param("tunnelId")
 	p.CLI("tunnels services " + console.Shell(id))
@@ -179,7 +179,7 @@ func confirmRotation(p *console.Page) error {
 	})
 }
 
-// overlap is how long the token before goes on, in seconds, when it is rotated on a page.
+// overlap is how long the old token stays valid, in seconds, when it is rotated on a page.
 const overlap = 3600
 
 func rotate(p *console.Page) error {

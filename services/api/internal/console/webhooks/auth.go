@@ -10,12 +10,12 @@ import (
 	"waybill.dev/shared/receiverauth"
 )
 
-// authNone is what the form says to remove the authentication.
+// authNone is the choice that removes the authentication.
 const authNone = "none"
 
-// authView is how callbacks are authenticated, in words, and what may take its place.
+// authView describes how callbacks are authenticated, and the alternatives.
 type authView struct {
-	Name        string // empty: they are not
+	Name        string // empty: not authenticated
 	Certificate *webhooks.Certificate
 	Options     []console.Option
 }
@@ -47,7 +47,7 @@ func authName(t receiverauth.Type) string {
 	return string(t)
 }
 
-// authFields are the fields of a type, and whether they are secret.
+// authFields returns the fields of a type, and whether they are secret.
 func authFields(t receiverauth.Type) map[string]bool {
 	switch t {
 	case receiverauth.Basic:
@@ -62,8 +62,8 @@ func authFields(t receiverauth.Type) map[string]bool {
 	return nil
 }
 
-// authOf puts what a form says about authentication into a request's body. What is left empty
-// is left out: the API says what must be there.
+// authOf copies the authentication in a form to a request's body. Empty fields are left out: the
+// API reports required ones.
 func authOf(form url.Values, body map[string]any) {
 	switch chosen := form.Get("auth/type"); chosen {
 	case "":
@@ -84,7 +84,7 @@ func authOf(form url.Values, body map[string]any) {
 	}
 }
 
-// withoutSecrets returns a form as it may be shown again.
+// withoutSecrets returns a form without secret values, so that it can be shown again.
 func withoutSecrets(form url.Values) url.Values {
 	shown := maps.Clone(form)
 	for _, t := range receiverauth.Types() {

@@ -17,8 +17,8 @@ type codeView struct {
 	head
 
 	Curl, CLI, MCP string
-	Snippets       []snippet // with the secret
-	Public         []snippet // with a public key
+	Snippets       []snippet // code that checks with the secret
+	Public         []snippet // code that checks with a public key
 }
 
 func showCode(p *console.Page) error {
@@ -42,21 +42,21 @@ func showCode(p *console.Page) error {
 	return p.Show("code.html", h.title("code"), v)
 }
 
-// setting is a field of a registration, with what the webhook has there.
+// setting is a field of a registration, with the webhook's value.
 type setting struct {
 	spec.Field
 
 	Value jsontext.Value
 }
 
-// registered is the schema of what registers a webhook, and changes the one of what changes it.
+// registered is the schema of registrations, and changes the schema of changes.
 const (
 	registered = "WebhookCreateBody"
 	changes    = "WebhookUpdateBody"
 )
 
-// settings are all fields that register the webhook again, but for those whose value is the one that they have if they are
-// absent. The secret is left out: a new webhook gets one of its own.
+// settings returns all fields that are needed to register the webhook again, except those with their default value. The
+// secret is left out: a new webhook gets its own.
 func (w *webhook) settings() ([]setting, error) {
 	fields, err := spec.Fields(registered)
 	if err != nil {
@@ -80,7 +80,7 @@ func (w *webhook) settings() ([]setting, error) {
 	return list, nil
 }
 
-// secrets is an object with members whose values are never shown: a value is to be put in. Nil: it has none.
+// secrets returns an object with members whose values are never shown, with placeholders; nil: there are none.
 func secrets(names []string, shown map[string]string) jsontext.Value {
 	object := maps.Clone(shown)
 	for _, name := range names {
@@ -94,12 +94,12 @@ func secrets(names []string, shown map[string]string) jsontext.Value {
 	}
 	text, err := json.Marshal(object, json.Deterministic(true))
 	if err != nil {
-		return nil // the names are no UTF-8, which the API takes none of
+		return nil // names that are invalid UTF-8, which the API never accepts
 	}
 	return text
 }
 
-// same reports whether two values are the same but for white space.
+// same reports whether two values are equal except for white space.
 func same(a, b jsontext.Value) bool {
 	a, b = a.Clone(), b.Clone()
 	return a.Compact() == nil && b.Compact() == nil && string(a) == string(b)
@@ -112,7 +112,7 @@ func object(list []setting) (jsontext.Value, error) {
 		if i > 0 {
 			text = append(text, ',')
 		}
-		text, _ = jsontext.AppendQuote(text, s.Name) // it is ASCII
+		text, _ = jsontext.AppendQuote(text, s.Name) // can't fail: the name is ASCII
 		text = append(append(text, ':'), s.Value...)
 	}
 	text = append(text, '}')
@@ -126,7 +126,8 @@ func curl(base string, list []setting) (string, error) {
 		quoted(base+"/v1/webhooks") + " -d " + quoted(string(body)), err
 }
 
-// mcp leaves authentication out: the tool takes none, so that it does not pass through a model.
+// mcp returns the settings as arguments of the MCP tool, without authentication: the tool accepts none, so that secrets do
+// not pass through a model.
 func mcp(list []setting) (string, error) {
 	tools, err := spec.Tools()
 	if err != nil {
@@ -147,7 +148,7 @@ func mcp(list []setting) (string, error) {
 	return string(text), err
 }
 
-// command is how the command line registers the webhook.
+// command returns the command that registers the webhook.
 func command(list []setting) string {
 	text, parts := "waybill webhooks create", []string(nil)
 	for _, s := range list {
@@ -155,11 +156,11 @@ func command(list []setting) string {
 		case "url":
 			text += " " + quoted(s.text())
 		case "filter":
-			text = "printf %s " + quoted(string(s.Value)) + " | " + text // echo reads backslashes in some shells
+			text = "printf %s " + quoted(string(s.Value)) + " | " + text // echo interprets backslashes in some shells
 			parts = append(parts, "--filter -")
 		case "headers":
 			var names map[string]string
-			_ = json.Unmarshal(s.Value, &names) // it is what secrets has made
+			_ = json.Unmarshal(s.Value, &names) // can't fail: secrets has made it
 			for _, name := range slices.Sorted(maps.Keys(names)) {
 				parts = append(parts, "--header "+quoted(name+"=…"))
 			}
@@ -172,7 +173,7 @@ func command(list []setting) string {
 	return strings.Join(append([]string{text}, parts...), " \\\n  ")
 }
 
-// flag writes a setting as the command line has it: timeoutSeconds 15 is --timeout 15s.
+// flag writes a setting as a flag of the command line: timeoutSeconds 15 is --timeout 15s.
 func (s setting) flag() string {
 	name, seconds := strings.CutSuffix(s.Name, "Seconds")
 	var flag strings.Builder
@@ -195,7 +196,7 @@ func (s setting) flag() string {
 	}
 }
 
-// text is the value as a form has it: of a list its elements with commas, an object in lines, nothing for null.
+// text returns the value for a form: a list with commas, an object with a line per member, nothing for null.
 func (s setting) text() string {
 	value := s.Value
 	switch value.Kind() {

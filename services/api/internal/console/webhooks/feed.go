@@ -16,8 +16,8 @@ type feedView struct {
 	Curl, Read, Keep, Reconcile string
 }
 
-// showFeed shows how far the feed was read, and how to read it. It shows no events: those of the feed
-// are the ones of the page of events, and reading them here would move nobody's place.
+// showFeed shows how far the feed was read, and how to read it. It shows no events: the page of
+// events has the same ones, and reading them here would move no reader's cursor.
 func showFeed(p *console.Page) error {
 	h, err := read(p, "feed")
 	if err != nil {

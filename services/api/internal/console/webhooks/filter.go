@@ -9,11 +9,11 @@ import (
 	"waybill.dev/services/api/internal/families/webhooks"
 )
 
-// lastEvents is on how many events a filter is tried.
+// lastEvents is the number of events on which a filter is tried.
 const lastEvents = 100
 
-// given is what the text of the form stands for. What is no JSON is sent as a text: the API says
-// what is wrong with it.
+// given returns the value of the form's text. Text that is not JSON is sent as a string, and the
+// API reports the fault.
 func given(text string) any {
 	switch value := jsontext.Value(text); {
 	case text == "":
@@ -24,7 +24,7 @@ func given(text string) any {
 	return text
 }
 
-// try shows the settings with what the filter of the form does. Nothing is saved.
+// try shows the settings with the effect of the form's filter. Nothing is saved.
 func try(p *console.Page, v settingsView, text string) error {
 	body := map[string]any{"filter": given(text), "lastEvents": lastEvents}
 	var done webhooks.Trial

@@ -9,7 +9,7 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// find returns the webhooks, and what can be done to each.
+// find returns the webhooks, and the actions on each.
 func find(p *console.Page) []console.Hit {
 	var hits []console.Hit
 	mayWrite, maySend := p.May(domain.ScopeWebhooksWrite), p.May(domain.ScopeEventsWrite)

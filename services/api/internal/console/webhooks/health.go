@@ -16,10 +16,10 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// answer is what the receiver said to an attempt.
+// answer is the receiver's answer to an attempt.
 type answer struct{ receivers.Answer }
 
-// Text is the answer in short: its code, or what came instead of one.
+// Text returns the answer in short: its code, or the error.
 func (a answer) Text() string {
 	if a.StatusCode != 0 {
 		return strconv.Itoa(a.StatusCode)
@@ -27,7 +27,7 @@ func (a answer) Text() string {
 	return words.Class(a.Class)
 }
 
-// state is the badge of the state that the API tells.
+// state returns the badge for the webhook's state.
 func (w *webhook) state() state {
 	if w.Health == nil {
 		return state{}
@@ -46,7 +46,7 @@ type named struct {
 	Name string
 }
 
-// classRow is how many attempts ended in one way, in each window.
+// classRow is the number of attempts with a class, in each window.
 type classRow struct {
 	Class  domain.Class
 	Name   string
@@ -63,7 +63,7 @@ type healthView struct {
 	Classes  []classRow
 	Bars     console.Bars
 	NoBars   *console.Problem
-	Open     bool // some deliveries are not through
+	Open     bool // some deliveries have not ended
 }
 
 func showHealth(p *console.Page) error {
@@ -83,8 +83,8 @@ func showHealth(p *console.Page) error {
 	return p.Show("health.html", h.title("health"), &v)
 }
 
-// arrange makes the tables of the page: a column for each window, and a row for each class of
-// attempts that one of them has.
+// arrange makes the tables of the page: a column for each window, and a row for each class that
+// occurs.
 func (v *healthView) arrange() {
 	for _, w := range []struct{ key, name string }{{"1h", "1 hour"}, {"24h", "24 hours"}, {"7d", "7 days"}} {
 		v.Windows = append(v.Windows, named{v.Health.Windows[w.key], w.name})
@@ -110,9 +110,9 @@ type deliveriesView struct {
 	Filtered            bool
 	Deliveries          []deliveries.Delivery
 	Paging              console.Paging
-	None                *console.Problem // why there is no list
-	All                 string           // the list of all webhooks' deliveries; empty: there is none
-	OneEvent, OneDelive bool             // there are pages of them
+	None                *console.Problem // the reason why there is no list
+	All                 string           // path of the list of all deliveries; empty: none
+	OneEvent, OneDelive bool             // the pages of events and deliveries are available
 }
 
 func showDeliveries(p *console.Page) error {

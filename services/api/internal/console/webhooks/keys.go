@@ -19,7 +19,7 @@ type keysView struct {
 	MayRotate bool
 }
 
-// signings are the ways of signing to choose from.
+// signings returns the choices of signature versions.
 func signings() []console.Option {
 	return []console.Option{
 		{Value: string(domain.SigningV1), Label: "its secret (v1, HMAC-SHA256)"},

@@ -18,15 +18,15 @@ import (
 const (
 	// perPage is how many webhooks a page of the list has.
 	perPage = 100
-	// mostSearched is how many webhooks are looked at where a list is filtered or sorted.
+	// mostSearched is how many webhooks are read to filter or sort the list.
 	mostSearched = 1000
 )
 
 // row is a webhook in the list.
 type row struct {
 	Webhook webhook
-	Name    string // its description, or else its address
-	Address string // where it has a description, too
+	Name    string // its description, or its address if it has none
+	Address string // set if there is a description, too
 	Types   string
 	State   state
 	Hour    receivers.Window
@@ -36,7 +36,7 @@ type row struct {
 	MaySend bool
 }
 
-// column is a head of the list by which it can be sorted.
+// column is a column by which the list can be sorted.
 type column struct {
 	Label, Class, Path string
 	Sorted             bool
@@ -50,10 +50,10 @@ type listView struct {
 	Columns  []column
 	Rows     []row
 	Paging   console.Paging
-	Total    int  // 0: not known, as the list is filtered
-	Cut      bool // there are more webhooks than were looked at
+	Total    int  // 0: not known, because the list is filtered
+	Cut      bool // there are more webhooks than were read
 	Filtered bool
-	None     bool // there is no webhook at all
+	None     bool // the account has no webhooks
 	MayMake  bool
 }
 
@@ -78,8 +78,8 @@ func list(p *console.Page) error {
 	return p.Show("list.html", "Webhooks", v)
 }
 
-// page reads a part of the list as the API has it. Those with which something is the matter come
-// first: on the first page, and on no other.
+// page reads a page of the list in the API's order. On the first page, webhooks with problems come
+// first.
 func (v *listView) page(p *console.Page) error {
 	offset := offsetOf(p)
 	var troubled, found []webhook
@@ -105,7 +105,7 @@ func (v *listView) page(p *console.Page) error {
 	return nil
 }
 
-// search reads the account's webhooks, up to a bound, and shows a page of those that match.
+// search reads the account's webhooks, up to a limit, and shows a page of those that match.
 func (v *listView) search(p *console.Page) error {
 	var found []webhook
 	if err := p.API.Get("/v1/webhooks", url.Values{"limit": {strconv.Itoa(mostSearched)}, "include": {"health"}}, &found); err != nil {
@@ -141,7 +141,7 @@ func (v *listView) add(p *console.Page, found []webhook) {
 	}
 }
 
-// bare is the address without its scheme.
+// bare returns the address without its scheme.
 func (w *webhook) bare() string {
 	name := w.short()
 	if _, rest, found := strings.Cut(name, "://"); found {
@@ -150,7 +150,7 @@ func (w *webhook) bare() string {
 	return name
 }
 
-// types says in short which types of events a webhook gets.
+// types returns a short text for the event types of a webhook.
 func types(events []domain.EventType) string {
 	all := !slices.ContainsFunc(domain.EventTypes(), func(t domain.EventType) bool { return !slices.Contains(events, t) })
 	switch {
@@ -178,7 +178,7 @@ func stateOptions() []console.Option {
 	return list
 }
 
-// known is the webhook's state; empty: it is not known.
+// known returns the webhook's state; empty: not known.
 func (w *webhook) known() receivers.State {
 	if w.Health == nil {
 		return ""
@@ -186,7 +186,7 @@ func (w *webhook) known() receivers.State {
 	return w.Health.State
 }
 
-// worst is the place of a webhook among others by its state.
+// worst returns the rank of a webhook by its state.
 func worst(w *webhook) int {
 	if i := slices.Index(receivers.States(), w.known()); i >= 0 {
 		return i
@@ -194,7 +194,8 @@ func worst(w *webhook) int {
 	return len(receivers.States())
 }
 
-// orders compares webhooks by a column: names as in a dictionary, figures from the worst on.
+// orders returns a comparison of webhooks by a column: names alphabetically, numbers with the worst
+// first.
 func orders(by string) func(a, b webhook) int {
 	figure := func(of func(*receivers.Health) float64) func(a, b webhook) int {
 		return func(a, b webhook) int { return cmp.Compare(of(b.Health), of(a.Health)) }
@@ -229,7 +230,7 @@ func orders(by string) func(a, b webhook) int {
 	return func(a, b webhook) int { return worst(&a) - worst(&b) }
 }
 
-// columns are the heads of the list.
+// columns sets the columns of the list.
 func (v *listView) columns(p *console.Page) {
 	for _, c := range []struct{ label, class, sort string }{
 		{"State", "", "state"}, {"Webhook", "", "name"}, {"Types", "spare", ""}, {"Success", "num", "success"}, {"Attempts", "spare", ""},
@@ -247,7 +248,7 @@ func (v *listView) columns(p *console.Page) {
 	}
 }
 
-// health takes what the row shows of the webhook's health.
+// health sets the parts of the row that show the webhook's health.
 func (r *row) health() {
 	h := r.Webhook.Health
 	if h == nil {
@@ -259,11 +260,11 @@ func (r *row) health() {
 	}
 }
 
-// lines draws the attempts of the last 24 hours of each webhook.
+// lines sets the charts of the attempts of each webhook in the last 24 hours.
 func (v *listView) lines(p *console.Page) {
 	var hours insight.Statistics
 	if p.API.Try("/v1/statistics", url.Values{"step": {"hour"}, "by": {"webhook"}}, &hours) != nil {
-		return // too many webhooks for one answer, or no right: the figures stand without
+		return // too many webhooks for one answer, or no right: the list is shown without charts
 	}
 	rows := map[domain.WebhookID]*row{}
 	for i := range v.Rows {

@@ -2,8 +2,8 @@ package webhooks
 
 import "waybill.dev/shared/domain"
 
-// publicSnippets is how a receiver checks signatures of version v1a. They are the ones of
-// docs/receivers.md, which a test runs.
+// publicSnippets returns code for receivers that checks signatures of version v1a. It is the code
+// of docs/receivers.md, which a test runs.
 func publicSnippets() []snippet {
 	return []snippet{
 		{"Go", "nothing to install", goPublicSnippet},
@@ -15,7 +15,8 @@ func publicSnippets() []snippet {
 	}
 }
 
-// snippetsFor returns how a receiver of the webhook checks with its secret, and with a public key.
+// snippetsFor returns code for the webhook's receiver that checks with its secret, and with a
+// public key.
 func (w *webhook) snippetsFor() (secret, public []snippet) {
 	if w.Signing != domain.SigningV1A {
 		secret = snippets()

@@ -19,19 +19,20 @@ type newView struct {
 	Types     []choice
 	Signings  []console.Option
 	Orderings []console.Option
-	Pull      bool   // the receiver reads the feed: no address is needed
-	Key       string // of the form, so that it registers once
+	Pull      bool   // the receiver reads the feed, so no address is needed
+	Key       string // key of the form, so that it registers only once
 	MayMake   bool
 	Auth      authView
-	Dropped   bool // as in the settings; there is nothing to drop
+	Dropped   bool // needed by the settings template; a new webhook has nothing to drop
 }
 
 const newPath = root + "/new"
 
-// forAlerts is what the page of alerts sends along: the new webhook is to be told of others.
+// forAlerts is the parameter of the page of alerts: the new webhook gets alerts about others.
 const forAlerts = "alerts"
 
-// showNew shows the step that the address says. What was said before is in the address, too.
+// showNew shows the step that the address names. The address also has the values of the steps
+// before.
 func showNew(p *console.Page) error {
 	v := newView{Step: 1, Form: console.NewForm(p.Pick("url", "description")), MayMake: p.May(domain.ScopeWebhooksWrite)}
 	v.Pull = p.Query("delivery") == string(domain.DeliveryPull)
@@ -45,7 +46,7 @@ func showNew(p *console.Page) error {
 	return p.Show("new.html", "New webhook", v)
 }
 
-// second is the step in which types are chosen.
+// second shows the step in which types are chosen.
 func (v *newView) second(p *console.Page, on []domain.EventType) {
 	v.Step, v.Key, v.Types, v.Signings, v.Orderings, v.Auth = 2, console.NewKey(), choices(on), signings(), orderings(), (&webhook{}).auth()
 	until := p.Now().UTC().Truncate(day)
@@ -54,7 +55,7 @@ func (v *newView) second(p *console.Page, on []domain.EventType) {
 		"step": {"day"}, "by": {"type"}, "since": {until.Add(-day).Format(time.RFC3339)}, "until": {until.Format(time.RFC3339)},
 	}
 	if p.API.Try("/v1/statistics", query, &days) != nil {
-		return // the types can be chosen without
+		return // the types can be chosen without the volumes
 	}
 	for i := range v.Types {
 		v.Types[i].Known = true
@@ -66,8 +67,8 @@ func (v *newView) second(p *console.Page, on []domain.EventType) {
 	}
 }
 
-// checkAddress asks the API what it says of an address. A registration without types never
-// registers anything; what it says of the address is what it would say of a whole one.
+// checkAddress asks the API about an address. It sends a registration without types, which never
+// registers anything, but gets the same faults for the address as a complete one.
 func checkAddress(p *console.Page) error {
 	given, err := p.Form()
 	if err != nil {
@@ -110,7 +111,7 @@ func register(p *console.Page) error {
 		return err
 	}
 	if web.Time(made.CreatedAt).Before(asked) {
-		// The form was sent a second time. Its secret was shown at the first.
+		// The form was sent a second time. Its secret was shown after the first time.
 		return p.Done("The webhook is registered already. Its secret was shown once; rotate it if you don't have it.", at(made.ID, "secret"))
 	}
 	v := newOnce(p, made, made.Secret)

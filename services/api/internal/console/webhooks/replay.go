@@ -18,13 +18,13 @@ type replayView struct {
 	Form     *console.Form
 	Ranges   []console.Option
 	Statuses []console.Option
-	Chosen   *span // what the preview is of; nil: nothing was chosen yet
+	Chosen   *span // the selection of the preview; nil: nothing was chosen yet
 	Plan     *deliverylog.Plan
-	None     *console.Problem // why there is no preview
+	None     *console.Problem // the reason why there is no preview
 	Command  string
 }
 
-// span is what is sent again: of which time, and what of it.
+// span is the selection of a replay: a time range and a status.
 type span struct{ Since, Until, Status string }
 
 func ranges() []console.Option {
@@ -45,7 +45,7 @@ func newReplayView(h head, values url.Values) replayView {
 	return replayView{head: h, Form: console.NewForm(values), Ranges: ranges(), Statuses: replayStatuses()}
 }
 
-// showReplay shows what a replay would do, before it does it.
+// showReplay shows a preview of a replay.
 func showReplay(p *console.Page) error {
 	h, err := read(p, "deliveries")
 	if err != nil {
@@ -75,7 +75,7 @@ func showReplay(p *console.Page) error {
 	return p.Show("replay.html", h.title("send again"), v)
 }
 
-// chosen is the time that a form says, as the API wants it.
+// chosen returns the selection of a form, in the form of the API.
 func chosen(form url.Values, now time.Time) *span {
 	s := span{Since: console.FieldToRFC3339(form.Get("since")), Until: console.FieldToRFC3339(form.Get("until")), Status: form.Get("status")}
 	stamp := func(t time.Time) string { return t.UTC().Truncate(time.Second).Format(time.RFC3339) }

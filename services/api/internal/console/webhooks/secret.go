@@ -16,11 +16,11 @@ type secretView struct {
 
 	Overlaps []console.Option
 	Form     *console.Form
-	Until    *string              // when the old secret ends, while it does not
-	Test     *deliveries.Delivery // the latest; nil: there is none
+	Until    *string              // when the old secret ends, as long as it is valid
+	Test     *deliveries.Delivery // the latest test; nil: there is none
 }
 
-// overlaps are how long the old secret may sign too.
+// overlaps returns the choices for how long the old secret is also used.
 func overlaps() []console.Option {
 	return []console.Option{
 		{Value: "86400", Label: "24 hours"}, {Value: "3600", Label: "1 hour"},
@@ -40,7 +40,7 @@ func showSecret(p *console.Page) error {
 	return p.Show("secret.html", h.title("secret"), v)
 }
 
-// lastTest returns the latest test of a webhook; nil: there is none, or it can't be told.
+// lastTest returns the latest test of a webhook; nil: there is none, or it can't be read.
 func lastTest(p *console.Page, id domain.WebhookID) *deliveries.Delivery {
 	tests, problem := recentTests(p, id)
 	if problem != nil || len(tests) == 0 {
@@ -49,17 +49,17 @@ func lastTest(p *console.Page, id domain.WebhookID) *deliveries.Delivery {
 	return &tests[0]
 }
 
-// onceView is the one page that shows a secret. It is the answer to the form that asked for it, and
-// has no address of its own: going back to it leads to the page of the form.
+// onceView is the data of the only page that shows a secret. It is the answer to the form that
+// asked for it, and has no address of its own: going back to it leads to the page of the form.
 type onceView struct {
 	Webhook  webhook
 	Name     string
-	New      bool // the webhook is new, too
+	New      bool // the webhook is also new
 	Secret   string
-	Until    *string   // when the old one ends; nil: there is none
-	Stored   string    // where to go on
-	Snippets []snippet // with the secret
-	Public   []snippet // with a public key
+	Until    *string   // when the old secret ends; nil: there is none
+	Stored   string    // path of the next page
+	Snippets []snippet // code that checks with the secret
+	Public   []snippet // code that checks with a public key
 	Types    []console.Option
 	MaySend  bool
 }
@@ -70,7 +70,7 @@ func rotate(p *console.Page) error {
 		return err
 	}
 	id := p.Param("webhookId")
-	// A page that is loaded anew sends its form again: it is one rotation all the same.
+	// A reloaded page sends its form again, but the secret is rotated only once.
 	var now webhook
 	problem := p.API.Try(console.Path("v1", "webhooks", id), nil, &now)
 	if seen := form.Get("seen"); problem == nil && seen != "" && seen != web.Value(now.UpdatedAt) {

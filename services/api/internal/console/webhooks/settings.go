@@ -15,11 +15,11 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// choice is a type of events to be chosen.
+// choice is an event type in a form.
 type choice struct {
 	Name      domain.EventType
 	On        bool
-	Known     bool // it was told how many there were
+	Known     bool // the volume is known
 	Yesterday int64
 }
 
@@ -39,9 +39,9 @@ type settingsView struct {
 	Signings  []console.Option
 	Orderings []console.Option
 	Modes     []console.Option
-	// Dropped says that the form asks to drop the headers.
+	// Dropped says that the form removes the headers.
 	Dropped bool
-	// Trial is what the filter of the form does with the last events; nil: it was not tried.
+	// Trial is the effect of the form's filter on the last events; nil: the filter was not tried.
 	Trial *webhooks.Trial
 }
 
@@ -58,14 +58,15 @@ func showSettings(p *console.Page) error {
 	return p.Show("settings.html", h.title("settings"), v)
 }
 
-// elsewhere are the fields of a change which are no fields of the form with the same name, with what has them.
+// elsewhere returns the fields of a change that have no field of the same name in the form, with the part of
+// the page that has them.
 func elsewhere() map[string]string {
 	return map[string]string{
 		"active": "buttons of each page", "events": "a list of boxes", "headers": "lines, which start empty", "auth": "fields of its own",
 	}
 }
 
-// values are a webhook's settings as the form has them.
+// values returns a webhook's settings as values of the form.
 func (w *webhook) values() (url.Values, error) {
 	fields, err := spec.Fields(changes)
 	values := url.Values{"events": names[domain.EventType, string](w.Events)}
@@ -77,14 +78,14 @@ func (w *webhook) values() (url.Values, error) {
 	return values, err
 }
 
-// orderings are the choices of an order.
+// orderings returns the choices for ordering.
 func orderings() []console.Option {
 	return []console.Option{
 		{Value: string(domain.OrderingNone), Label: "as soon as each can"}, {Value: string(domain.OrderingShipment), Label: "one after the other for each shipment"},
 	}
 }
 
-// modes are the ways in which events reach a receiver.
+// modes returns the choices of how events reach a receiver.
 func modes() []console.Option {
 	return []console.Option{
 		{Value: string(domain.DeliveryPush), Label: "Waybill posts them to the address"},
@@ -125,8 +126,8 @@ func save(p *console.Page) error {
 	return p.Done("The settings are saved.", path)
 }
 
-// changed returns the members of a form that are not as before. What can't be read is sent as it is:
-// the API says what is wrong with it.
+// changed returns the members of a form that differ from before. Invalid values are sent as they are, and the
+// API reports the faults.
 func changed(form, before url.Values) (map[string]any, error) {
 	body := map[string]any{}
 	if !slices.Equal(slices.Sorted(slices.Values(form["events"])), slices.Sorted(slices.Values(before["events"]))) {
@@ -147,7 +148,7 @@ func changed(form, before url.Values) (map[string]any, error) {
 	return body, err
 }
 
-// typed is what a field's text stands for, by the types that the field may have.
+// typed returns the value of a field's text, by the types that the field may have.
 func typed(types []string, text string) any {
 	is := func(kind string) bool { return slices.Contains(types, kind) }
 	switch {
@@ -163,7 +164,7 @@ func typed(types []string, text string) any {
 	return number(text)
 }
 
-// number is the number that text is, or else the text.
+// number returns the number in a text, or the text itself.
 func number(text string) any {
 	if value := jsontext.Value(text); value.IsValid() && value.Kind() == '0' {
 		return value
@@ -171,7 +172,7 @@ func number(text string) any {
 	return text
 }
 
-// numbers are those of a list.
+// numbers returns the numbers of a list.
 func numbers(text string) []any {
 	list := []any{}
 	for part := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' || r == '\r' || r == '\t' }) {
@@ -180,7 +181,7 @@ func numbers(text string) []any {
 	return list
 }
 
-// headers are lines of a name and a value each, divided by a colon.
+// headers reads lines with a name and a value, separated by a colon.
 func headers(text string) map[string]string {
 	list := map[string]string{}
 	for line := range strings.Lines(text) {
@@ -211,7 +212,7 @@ func askPause(p *console.Page) error {
 	})
 }
 
-// facts say which webhook it is, where something is asked before it is done.
+// facts describes the webhook on pages that ask before an action.
 func (h *head) facts() []console.Fact {
 	w := &h.Webhook
 	return []console.Fact{

@@ -1,7 +1,7 @@
 package webhooks
 
-// snippet is how a receiver checks signatures in a language. The libraries are those that
-// docs/receivers.md names. The secret is read from the environment, never written down here.
+// snippet is code of a receiver that checks signatures, in a language. The libraries are those of
+// docs/receivers.md. The secret is read from the environment and never part of the code.
 type snippet struct{ Language, Library, Text string }
 
 func snippets() []snippet {

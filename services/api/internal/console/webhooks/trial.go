@@ -21,9 +21,9 @@ type testView struct {
 	Form      *console.Form
 	Types     []console.Option
 	Forges    []console.Option
-	Tests     []tested // that are watched
+	Tests     []tested // the tests that are watched
 	None      *console.Problem
-	Checks    []judge.Finding // of the receiver, by its answers
+	Checks    []judge.Finding // results about the receiver, by its answers
 	Recent    []deliveries.Delivery
 	NoRecent  *console.Problem
 	OneDelive bool
@@ -34,15 +34,15 @@ type tested struct {
 	deliveries.Detail
 
 	Forge domain.Forgery // known once its attempt has ended
-	Waits bool           // it is still to be delivered
+	Waits bool           // not delivered yet
 }
 
-// Good reports whether the receiver did with an attempt what it should.
+// Good reports whether the receiver treated an attempt as it should.
 func (t tested) Good(a deliveries.Attempt) bool {
 	return (a.Class == domain.ClassOK) == (t.Forge == "")
 }
 
-// checks asks for one test of each kind, which together show what `waybill check` does.
+// checks is the choice of one test of each kind, which together show the same as `waybill check`.
 const checks = "checks"
 
 func maySend(p *console.Page) bool { return p.May(domain.ScopeEventsWrite) }
@@ -71,7 +71,7 @@ func showTest(p *console.Page) error {
 	return p.Show("test.html", h.title("test"), v)
 }
 
-// judged says what the answers to tests show of a receiver.
+// judged returns what the answers to tests show about a receiver.
 func judged(w webhook, tests []tested) []judge.Finding {
 	var list []judge.Finding
 	answers := map[domain.Forgery]judge.Answer{}
@@ -108,7 +108,7 @@ func answerOf(a deliveries.Attempt) judge.Answer {
 	return answer
 }
 
-// readTest reads what the page of tests shows besides a test, with what was typed.
+// readTest reads the other data of the page of tests, and adds the typed values.
 func readTest(p *console.Page, typed url.Values) (testView, error) {
 	h, err := read(p, "test")
 	if err != nil {
@@ -127,7 +127,7 @@ func readTest(p *console.Page, typed url.Values) (testView, error) {
 	}
 	chosen := typed.Get("forge")
 	if typed == nil && len(v.Recent) == 0 {
-		chosen = checks // the first test shows what the receiver does
+		chosen = checks // the first test checks the receiver
 	}
 	if i := slices.IndexFunc(v.Forges, func(o console.Option) bool { return o.Value == chosen }); i > 0 {
 		v.Forges[0], v.Forges[i] = v.Forges[i], v.Forges[0]
@@ -148,7 +148,7 @@ func typeOptions(first []domain.EventType) []console.Option {
 	return append(list, rest...)
 }
 
-// recentTests are the latest tests of a webhook.
+// recentTests returns the latest tests of a webhook.
 func recentTests(p *console.Page, id domain.WebhookID) ([]deliveries.Delivery, *console.Problem) {
 	var answer deliverylog.Page
 	query := url.Values{"webhookId": {string(id)}, "test": {"true"}, "limit": {"5"}}

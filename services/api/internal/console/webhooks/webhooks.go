@@ -1,5 +1,5 @@
-// Package webhooks has the console's pages of webhooks: the list, one with all that can be done with
-// it, and the way to a new one.
+// Package webhooks has the console's pages of webhooks: the list, one webhook with all its actions, and
+// the registration of a new one.
 package webhooks
 
 import (
@@ -63,21 +63,21 @@ func Module() console.Module {
 	}
 }
 
-// webhook is one as the API shows it.
+// webhook is a webhook as the API shows it.
 type webhook struct {
 	webhooks.Webhook
 
-	// given are all members as the API has written them. It is there on the pages of one webhook alone.
+	// given are all members as the API has written them. Only the pages of a single webhook set it.
 	given map[string]jsontext.Value
 }
 
-// state is how a webhook is doing, as a badge shows it.
+// state is the state of a webhook for a badge.
 type state struct{ Tone, Text string }
 
-// maxName is how much of an address stands in a heading. All of it is in the settings.
+// maxName is how much of an address a heading shows. The settings show all of it.
 const maxName = 160
 
-// short is the address, cut when it is too long. A webhook that has none is called by its id.
+// short returns the address, cut when it is too long, or the id of a webhook without an address.
 func (w *webhook) short() string {
 	if w.URL == nil {
 		return "Feed " + string(w.ID)
@@ -88,7 +88,7 @@ func (w *webhook) short() string {
 	return *w.URL
 }
 
-// Waits writes the retry schedule in units that people use.
+// Waits returns the retry schedule in readable units.
 func (w *webhook) Waits() string {
 	texts := make([]string, 0, len(w.RetryScheduleSeconds))
 	for _, seconds := range w.RetryScheduleSeconds {
@@ -112,18 +112,18 @@ func wait(seconds float64) string {
 	return fmt.Sprintf("%g s", seconds)
 }
 
-// head is what all pages of a webhook begin with.
+// head is the data at the top of all pages of a webhook.
 type head struct {
 	Webhook  webhook
-	Name     string // its address, not too long for a heading
+	Name     string // its address, cut for a heading
 	State    state
 	Auth     authView
 	Tabs     []console.Tab
-	MayWrite bool // change it
-	MaySend  bool // test and replay
+	MayWrite bool // the session may change it
+	MaySend  bool // the session may test and replay
 }
 
-// tabNames are the views of a webhook; the first is at its own address.
+// tabNames returns the tabs of a webhook; the first is at the webhook's own path.
 func tabNames() []string {
 	return []string{"health", "deliveries", "feed", "settings", "secret", "test", "code"}
 }
@@ -157,7 +157,7 @@ func (h *head) tabs(id, current string) {
 
 func (h *head) title(tab string) string { return h.Name + ": " + tab }
 
-// at is where a webhook's pages are.
+// at returns the path of a webhook's page, or of a page below it.
 func at[S ~string](id S, more ...S) string {
 	return console.Path(append([]S{"console", "webhooks", id}, more...)...)
 }
@@ -182,7 +182,7 @@ func showTab(p *console.Page) error {
 	return problem.New(problem.NotFound, "There is no such page of a webhook.")
 }
 
-// names are texts of another type.
+// names converts texts to another type.
 func names[A, B ~string](of []A) []B { return web.Views(of, func(a A) B { return B(a) }) }
 
 const day = 24 * time.Hour

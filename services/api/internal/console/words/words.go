@@ -1,4 +1,4 @@
-// Package words says in words what the API says in codes.
+// Package words puts the codes of the API into words.
 package words
 
 import (
@@ -73,7 +73,7 @@ func reasonText(reason string) string {
 	return ""
 }
 
-// Answer says in short what a receiver answered to an attempt that failed.
+// Answer returns a short text for a receiver's answer to a failed attempt.
 func Answer(a receivers.Answer) string {
 	if a.StatusCode != 0 {
 		return "answers " + strconv.Itoa(a.StatusCode)
@@ -129,7 +129,8 @@ func stateText(state receivers.State) string {
 	return ""
 }
 
-// Disabled says why a webhook is inactive; nil, as for one that was never active: its owner said so.
+// Disabled says why a webhook is inactive; nil: its owner made it inactive, as for a webhook that
+// was never active.
 func Disabled(reason *domain.DisabledReason) string {
 	if reason == nil {
 		return disabledText(domain.DisabledManual)
