@@ -126,6 +126,7 @@ var beside = []law{
 	on(`FROM \(SELECT d\.\* FROM deliveries AS d WHERE d.account = \? .*ORDER BY d.id DESC LIMIT @\) AS d WHERE`, 25_000, "a list looks through the account's deliveries until the page is full: those of one type lie closer in the small database"),
 	on(`FROM deliveries AS d WHERE d.day = \? AND \(\(\(?d.account = `, 40_000, "the deliveries of 50 events of a shipment at a time (eventsAtOnce): after midnight they are of two days"),
 	on(`^DELETE FROM key_buckets WHERE`, 0, "what a bucket has goes with it: the 90th has nothing in the small database"),
+	on(`FROM webhooks WHERE \(account = \? AND NOT deleted\) AND \(NOT active OR EXISTS`, 60_000, "the webhooks of an account, at most 10,000 (domain.MaxWebhooks), until the page of those in trouble is full: how many are depends on the hour"),
 }
 
 // allows reports whether one of the laws lets one call of a statement do so much on the large database.
