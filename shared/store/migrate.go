@@ -33,17 +33,17 @@ type migrationSource struct {
 	dialect goose.Dialect
 	folder  string
 	options []goose.ProviderOption
-	// open returns a handle to migrate with; nil: the store's own.
+	// open returns a handle for migrations; nil: the store's own is used.
 	open func() *sql.DB
 }
 
 const (
-	// Waiting for another process that migrates: once a second, for a minute.
+	// How long Migrate waits for another process that migrates: it tries once a second, for a minute.
 	migrateLockPeriod = 1
 	migrateLockTries  = 60
-	// A migration that changes a table waits for those who use it, and whoever comes later waits for the
-	// migration. So it gives up after lockWait, lets all of them pass, and tries again lockPause later, for
-	// lockPatience in all: long enough for a dump of the database to end.
+	// A migration that changes a table waits for transactions that use it, and later transactions wait
+	// for the migration. So it gives up after lockWait, lets them all pass, and tries again after
+	// lockPause, for lockPatience in all: long enough for a dump of the database to end.
 	lockWait     = 250 * time.Millisecond
 	lockPause    = 2 * time.Second
 	lockPatience = 30 * time.Minute
@@ -85,10 +85,10 @@ func (source *migrationSource) provider(db *sql.DB) (*goose.Provider, error) {
 	return goose.NewProvider(source.dialect, db, files, options...)
 }
 
-// Migrate applies what is pending and returns what it applied, in order. Several
-// processes may call it at once: one migrates, the others wait. When others use a table that a
-// migration changes, it tries for up to half an hour. Each try waits for a quarter of a second, so
-// nobody waits longer behind it. One that changes two tables may wait so long for each.
+// Migrate applies the pending migrations and returns them, in order. Several processes may call it
+// at once: one migrates, the others wait. If others use a table that a migration changes, Migrate
+// tries for up to half an hour. Each try waits for a quarter of a second, so no other transaction
+// waits longer because of it. A migration of two tables may wait that long for each.
 func (s *Store) Migrate(ctx context.Context) ([]Migration, error) {
 	source, err := s.dialect.migrations()
 	if err != nil {
@@ -142,7 +142,7 @@ func nameOf(source *goose.Source) string {
 	return path.Base(source.Path)
 }
 
-// MigrationStatus returns every migration, the first one first.
+// MigrationStatus returns all migrations, in order.
 func (s *Store) MigrationStatus(ctx context.Context) ([]Migration, error) {
 	provider, err := s.migrator()
 	if err != nil {

@@ -2,27 +2,27 @@ package store
 
 import "gorm.io/gorm"
 
-// MaxPageBytes is what the rows of a page may weigh together, in bytes: a page has fewer rows
-// than were asked for when they are large, but one at least. So the memory that a list takes
-// does not grow with what others have put into it.
+// MaxPageBytes is how many bytes the rows of a page may take together. A page of large rows has
+// fewer rows than were asked for, but at least one. So the memory for a list does not grow with the
+// size of the stored rows.
 const MaxPageBytes = 4 << 20
 
-// Page is a part of a list: so many, after so many. Lists are oldest first, what was made
-// at the same time in the order in which it was made.
+// Page is a part of a list: at most Limit rows after the first Offset. Lists are oldest first; rows
+// that were made at the same time are in the order in which they were made.
 type Page struct{ Limit, Offset int }
 
-// OldestFirst is how tables with seq are ordered.
+// OldestFirst is the order of tables with seq.
 const OldestFirst = "created_at, seq"
 
-// Weight is what a row weighs, in bytes, as SQL. Step is how many rows are weighed at a time;
-// 0: all of the page.
+// Weight is an expression in SQL for the size of a row in bytes. Step is for how many rows it is
+// computed at a time; 0: for all rows of the page.
 type Weight struct {
 	SQL  string
 	Step int
 }
 
-// ListPage returns a page of what query finds, and how many it finds in all. Rows that are
-// small in any case need no weight.
+// ListPage returns a page of the result of query, and how many rows the result has in all. Rows
+// that are always small need no weight.
 func ListPage[R any](query *gorm.DB, page Page, w Weight) ([]R, int, error) {
 	var total int64
 	if err := query.Session(&gorm.Session{}).Count(&total).Error; err != nil {
@@ -37,7 +37,7 @@ func ListPage[R any](query *gorm.DB, page Page, w Weight) ([]R, int, error) {
 	return rows, int(total), err
 }
 
-// Fits returns how many rows of the page are to be read. A limit below zero is none.
+// Fits returns how many rows of the page to read. A negative limit means no limit.
 func (w Weight) Fits(query *gorm.DB, order string, page Page) (int, error) {
 	if w.SQL == "" {
 		return page.Limit, nil
@@ -64,7 +64,7 @@ func (w Weight) Fits(query *gorm.DB, order string, page Page) (int, error) {
 	return len(weights), nil
 }
 
-// Fitting returns how many of the first rows make a page.
+// Fitting returns how many rows, from the first on, fit into a page.
 func Fitting(weights []int64) int {
 	sum := int64(0)
 	for i, w := range weights {

@@ -13,12 +13,12 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// dayLockTimeout bounds how long making a partition, or dropping what was one, may stand in the
-// way of others; a process that finds the lock taken tries again later.
+// dayLockTimeout bounds how long a process that makes or drops a partition may hold others up. A
+// process that finds the lock taken tries again later.
 const dayLockTimeout = "2s"
 
-// prepareDays makes the partitions of those days that are not closed. A partition is
-// made on its own and then attached: that does not wait for readers and writers.
+// prepareDays makes the partitions of the days that are not closed. A partition is made as a table
+// of its own and then attached, so that it need not wait for readers and writers.
 func (d *postgresDialect) prepareDays(ctx context.Context, days ...time.Time) error {
 	return lockedForDays(ctx, d.pool, func(tx pgx.Tx) error {
 		var floor time.Time
@@ -45,7 +45,8 @@ func (d *postgresDialect) prepareDays(ctx context.Context, days ...time.Time) er
 	})
 }
 
-// lockedForDays runs f in a transaction that alone makes partitions, or drops what were some.
+// lockedForDays runs f in a transaction. Only one such transaction at a time makes partitions, or drops tables that were
+// partitions.
 func lockedForDays(ctx context.Context, db interface {
 	Begin(ctx context.Context) (pgx.Tx, error)
 }, f func(tx pgx.Tx) error,
@@ -61,7 +62,7 @@ func lockedForDays(ctx context.Context, db interface {
 	})
 }
 
-// addPartition makes the partition of table for what is not before from and is before until.
+// addPartition makes the partition of table for rows from from on and before until.
 func addPartition(ctx context.Context, tx pgx.Tx, table, name, from, until string) error {
 	_, err := tx.Exec(ctx, fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s (LIKE %s INCLUDING ALL)", name, table))
 	if err != nil {
@@ -86,7 +87,7 @@ func partitionDays(ctx context.Context, tx pgx.Tx) (map[time.Time]bool, error) {
 	for _, name := range names {
 		day, err := time.Parse("20060102", strings.TrimPrefix(name, "attempts_p"))
 		if err != nil {
-			continue // not one of ours
+			continue // not a partition that Waybill made
 		}
 		days[day] = true
 	}
@@ -110,16 +111,16 @@ func (d *postgresDialect) dropDays(ctx context.Context, floor time.Time) ([]time
 
 const (
 	dropLock = 0x57617972 // "Wayr"
-	// dropPatience is how long taking a partition out waits for transactions that use its table. Nobody waits behind
-	// that. Who still uses the partition itself, by its name, waits while what was broken off is finished.
+	// dropPatience is how long taking a partition out waits for transactions that use its table. No transaction
+	// waits behind that. A transaction that uses the partition by its own name waits while an interrupted drop is
+	// finished.
 	dropPatience = "10s"
 )
 
-// dropParts drops the partitions of a table whose names end with a mark and a time before floor, and returns their
-// times. It does so on a connection of its own and outside a transaction: a partition is taken out of its table first,
-// which waits for the transactions that use the table and holds nobody up, and dropped then. What was broken off
-// between the two goes on the next time. Another process that drops at the moment does the same; then there is
-// nothing to do.
+// dropParts drops the partitions of a table with names that end with a mark and a time before floor, and returns their
+// times. It uses a connection of its own and no transaction: a partition is first taken out of its table, which waits
+// for the transactions that use the table and holds up none, and then dropped. If it was interrupted between the two,
+// the next call goes on. If another process drops the same partitions at that time, there is nothing left to do.
 func (d *postgresDialect) dropParts(ctx context.Context, table, mark, form string, floor time.Time) (dropped []time.Time, err error) {
 	conn, err := d.pool.Acquire(ctx)
 	if err != nil {
@@ -143,7 +144,7 @@ func (d *postgresDialect) dropParts(ctx context.Context, table, mark, form strin
 	for _, part := range parts {
 		at, err := time.Parse(form, strings.TrimPrefix(part.name, table+"_"+mark))
 		if err != nil || !at.Before(floor) {
-			continue // not one of ours, or kept
+			continue // not a partition that Waybill made, or one that is kept
 		}
 		if err := dropPart(ctx, conn, table, part); err != nil {
 			return dropped, err
@@ -153,14 +154,14 @@ func (d *postgresDialect) dropParts(ctx context.Context, table, mark, form strin
 	return dropped, nil
 }
 
-// part is a partition of a table, or what was one.
+// part is a partition of a table, or a table that was one.
 type part struct {
 	name    string
-	pending *bool // nil: it was taken out; true: that was broken off
+	pending *bool // nil: it was taken out; true: taking it out was interrupted
 }
 
-// partsOf returns the partitions of a table, and the tables that were taken out of it and are not dropped yet: those that
-// are called like partitions. What was broken off comes first, for one is taken out of a table at a time.
+// partsOf returns the partitions of a table, and the tables that were taken out of it and are not dropped yet: they have
+// names like partitions. Interrupted ones come first, because a table can have only one partition taken out at a time.
 func partsOf(ctx context.Context, conn *pgxpool.Conn, table string) ([]part, error) {
 	rows, err := conn.Query(ctx, `SELECT c.relname, i.inhdetachpending FROM pg_class c
 		LEFT JOIN pg_inherits i ON i.inhrelid = c.oid AND i.inhparent = $1::text::regclass
@@ -185,7 +186,7 @@ func dropPart(ctx context.Context, conn *pgxpool.Conn, table string, p part) err
 			}
 		}
 	}
-	// A process that makes partitions may have put it back.
+	// A process that makes partitions may have attached it again.
 	return lockedForDays(ctx, conn, func(tx pgx.Tx) error {
 		var back bool
 		err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM pg_inherits WHERE inhrelid = to_regclass($1::text))", p.name).Scan(&back)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// dropDays deletes the log of the days before floor from its old end, in small
+// dropDays deletes the log of the days before floor, from the oldest rows on, in small
 // transactions, so that it never holds up the writer for long.
 func (d *sqliteDialect) dropDays(ctx context.Context, floor time.Time) ([]time.Time, error) {
 	seen := map[Date]bool{}
@@ -29,9 +29,9 @@ func (d *sqliteDialect) dropDays(ctx context.Context, floor time.Time) ([]time.T
 	return sortedDays(days), nil
 }
 
-// dropOldest looks at the rows that were inserted first, as there is no index by day,
-// and deletes those of closed days. It reports whether there may be more. In the order in which they were
-// inserted, rows that are deleted together lie together, in the table and in the indexes by account and id.
+// dropOldest checks the rows that were inserted first, because there is no index by day, and deletes those
+// of closed days. It reports whether there may be more. Rows that were inserted one after the other are
+// close together, in the table and in the indexes by account and id.
 func (d *sqliteDialect) dropOldest(ctx context.Context, table string, floor Date, seen map[Date]bool, p *batchSizer) (bool, error) {
 	rows, err := d.reader.QueryContext(ctx, fmt.Sprintf(
 		"SELECT rowid, day FROM %s ORDER BY rowid LIMIT %d", table, p.rows))

@@ -19,8 +19,8 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// connectTimeout is how long one connection to Postgres may take to come about, unless
-// the URL or Options say otherwise: an api answers 503 within 2 s of an outage.
+// connectTimeout is how long making one connection to Postgres may take, unless the URL or Options
+// say otherwise: an api answers 503 within 2 s of an outage.
 const connectTimeout = time.Second
 
 // postgresDialect works on a pool of pgx connections, which gorm and goose share.
@@ -46,8 +46,8 @@ func openPostgres(ctx context.Context, o Options) (*postgresDialect, error) {
 	if o.ReadOnly {
 		config.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
 	}
-	// No statement lasts so long that compiling it pays: of lists that look through many
-	// deliveries, Postgres compiles some 40 ms for 5 ms of work.
+	// No statement takes so long that compiling it pays: for lists that check many deliveries,
+	// Postgres compiles some 40 ms for 5 ms of work.
 	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		arrays, _ := conn.TypeMap().TypeForOID(pgtype.ByteaArrayOID)
 		conn.TypeMap().RegisterType(&pgtype.Type{Name: arrays.Name, OID: arrays.OID, Codec: byteaArrays{arrays.Codec}})

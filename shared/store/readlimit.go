@@ -7,12 +7,11 @@ import (
 	"time"
 )
 
-// readLimit is the longest time that one read from a SQLite file takes, except for a copy (CopyTo). While somebody reads,
-// the log can't begin anew. So the log grows to the rate of writing × readLimit at most. Operations of the API have 1.8 s, a
-// few of them 20 s.
+// readLimit is the longest time that one read from a SQLite file takes, except a copy (CopyTo). During a read the log can't
+// start over, so it grows at most to the rate of writing × readLimit. Operations of the API have 1.8 s, a few of them 20 s.
 const readLimit = 20 * time.Second
 
-// limitedReads ends each statement after a limit. A transaction ends with the context that it was begun with.
+// limitedReads ends each statement after a limit. A transaction ends with the context with which it was begun.
 type limitedReads struct {
 	*sql.DB
 
@@ -20,14 +19,15 @@ type limitedReads struct {
 	frequent *frequent
 }
 
-// mostFrequent bounds how many reads are kept prepared, on each connection some 10 KB for each. The loops that look for
-// work ask first after the start, some 40 queries.
+// mostFrequent bounds how many reads are kept prepared, each with some 10 KB on each connection. The loops that look
+// for work are the first after the start, with some 40 queries.
 const mostFrequent = 128
 
-// frequent are reads that came twice, prepared: to parse and to plan a short one takes longer than to run it.
+// frequent has the prepared statements of reads that came twice: parsing and planning a short one takes longer than running
+// it.
 type frequent struct {
 	mu         sync.Mutex
-	statements map[string]*sql.Stmt // by text; nil: came once
+	statements map[string]*sql.Stmt // by text; nil: the query came once
 }
 
 // statement returns the prepared statement of a query; nil: there is none.
@@ -43,12 +43,12 @@ func (f *frequent) statement(ctx context.Context, db *sql.DB, query string) *sql
 	}
 	stmt, err := db.PrepareContext(ctx, query)
 	if err != nil {
-		return nil // the query itself tells why
+		return nil // the query itself returns the error
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if other := f.statements[query]; other != nil {
-		_ = stmt.Close() //nolint:sqlclosecheck // the other one is kept
+		_ = stmt.Close() //nolint:sqlclosecheck // the other statement is kept
 		return other
 	}
 	f.statements[query] = stmt
@@ -62,11 +62,11 @@ func (r limitedReads) limited(ctx context.Context) context.Context {
 		return ctx
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.limit)
-	context.AfterFunc(ctx, cancel) // not deferred: the rows are read after this method has returned
+	context.AfterFunc(ctx, cancel) // not deferred, because the rows are read after this method has returned
 	return ctx
 }
 
-// QueryContext is that of sql.DB.
+// QueryContext is QueryContext of sql.DB with the limit.
 func (r limitedReads) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	ctx = r.limited(ctx)
 	if stmt := r.frequent.statement(ctx, r.DB, query); stmt != nil { //nolint:sqlclosecheck // it ends with the database
@@ -75,7 +75,7 @@ func (r limitedReads) QueryContext(ctx context.Context, query string, args ...an
 	return r.DB.QueryContext(ctx, query, args...)
 }
 
-// QueryRowContext is that of sql.DB.
+// QueryRowContext is QueryRowContext of sql.DB with the limit.
 func (r limitedReads) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
 	ctx = r.limited(ctx)
 	if stmt := r.frequent.statement(ctx, r.DB, query); stmt != nil { //nolint:sqlclosecheck // it ends with the database

@@ -18,11 +18,11 @@ import (
 	"modernc.org/sqlite"
 )
 
-// The tests' programs are built with the tag statements. Each writes the text of every statement
-// that the product runs, and none of its values, to a file of its own in the folder that
-// RECORD_STATEMENTS names: cmd/lab/plans plans them. Statements of tests and migrations are left out.
+// The tests' programs are built with the tag statements. Each writes the texts of all statements that
+// the product runs, without their values, to a file of its own in the folder RECORD_STATEMENTS;
+// cmd/lab/plans plans them. Statements of tests and migrations are left out.
 
-// statements are those that this process has written down.
+// statements are the statements that this process has recorded.
 //
 //nolint:gochecknoglobals // one file for a process, and nobody hands a test's store anything
 var statements struct {
@@ -31,7 +31,7 @@ var statements struct {
 	file *os.File
 }
 
-// record writes a statement down, unless it has been.
+// record writes a statement to the file, unless it was recorded before.
 func record(dialect, text string) {
 	folder := os.Getenv("RECORD_STATEMENTS")
 	if folder == "" {
@@ -62,10 +62,11 @@ func record(dialect, text string) {
 	statements.seen[dialect+text] = true
 }
 
-// caller returns which function of the product runs a statement; false: a test or a migration does.
+// caller returns the function of the product that runs a statement; false: a test or a migration runs
+// it.
 func caller() (name string, product bool) {
 	const project, engine = "waybill.dev/", "waybill.dev/shared/store."
-	wrapper := func(function string) bool { // runs the statements of its callers
+	wrapper := func(function string) bool { // reports whether a function runs the statements of its callers
 		in, ok := strings.CutPrefix(function, engine)
 		return ok && (strings.HasPrefix(in, "limitedReads.") || strings.HasPrefix(in, "(*frequent).") || strings.HasPrefix(in, "Conn.") || strings.HasPrefix(in, "(*prepared).") || strings.HasPrefix(in, "(*Store).Write"))
 	}
@@ -97,7 +98,7 @@ func caller() (name string, product bool) {
 
 func recordPostgres(config *pgxpool.Config) { config.ConnConfig.Tracer = tracer{} }
 
-// tracer records what goes to Postgres. A COPY is not planned.
+// tracer records the statements that go to Postgres. A COPY has no plan.
 type tracer struct{}
 
 func (tracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
@@ -140,7 +141,7 @@ func (c recordingConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	return recordingConn{conn.(sqliteConn)}, nil
 }
 
-// sqliteConn is all that database/sql, backups and tests ask of the driver's connection.
+// sqliteConn is the interface of the driver's connection that database/sql, backups and tests need.
 type sqliteConn interface {
 	driver.Conn
 	driver.ConnBeginTx

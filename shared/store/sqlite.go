@@ -38,18 +38,18 @@ func openSQLite(path string, readers int) (*sqliteDialect, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find database file: %w", err)
 	}
-	// Made here because SQLite would make it readable by everyone; its companions (-wal,
-	// -shm) take their rights from it.
+	// The file is made here because SQLite would make it readable by everyone; its companions
+	// (-wal, -shm) take their rights from it.
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("create database file: %w", err)
 	}
-	// A process that was killed may have moved pages that are not on the disk yet. The file is synced before a commit can
-	// begin the log anew, as only the log has these pages after a power cut.
+	// A process that was killed may have moved pages that are not on the disk yet. The file is synced before a commit
+	// can start the log over, because after a power cut only the log has these pages.
 	if err := file.Sync(); err != nil {
 		return nil, errors.Join(fmt.Errorf("create database file: %w", err), file.Close())
 	}
-	// The file is closed last: the system drops SQLite's locks on a file when any handle of it is closed.
+	// The file is closed last, because the system drops SQLite's locks on a file when any handle of it is closed.
 	d := &sqliteDialect{file: file}
 	if d.writer, err = openSQLiteFile(sqliteDSN(path, false)); err != nil {
 		return nil, errors.Join(err, file.Close())
@@ -70,8 +70,8 @@ func openSQLite(path string, readers int) (*sqliteDialect, error) {
 	return d, nil
 }
 
-// lookIntoSQLite opens a file that is there to read it alone. Without a log beside it nobody has it
-// open, and SQLite would make one, unless it is told that the file does not change.
+// lookIntoSQLite opens an existing file only to read it. If there is no log, no process has the
+// file open. Then SQLite would make a log unless it is told that the file does not change.
 func lookIntoSQLite(path string, readers int) (*sqliteDialect, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -92,11 +92,11 @@ func lookIntoSQLite(path string, readers int) (*sqliteDialect, error) {
 	return &sqliteDialect{writer: db, reader: db, prepared: newPrepared(db)}, nil
 }
 
-// busyTimeout is how long a statement waits for a lock. It stays below the 2 s in which api answers 503.
+// busyTimeout is how long a statement waits for a lock. It is less than the 2 s in which api answers 503.
 const busyTimeout = 1500 * time.Millisecond
 
-// sqliteDSN is the one place where SQLite's settings are made. FULL: what is committed
-// survives a power cut. Commits make no checkpoints, see checkpoints. A pragma in more replaces the one of the same name.
+// sqliteDSN sets all of SQLite's settings. FULL: committed data survives a power cut. Commits make no checkpoints, see
+// checkpoints. A pragma in more replaces the one of the same name.
 func sqliteDSN(path string, reading bool, more ...string) string {
 	pragmas := []string{
 		fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()), "journal_mode(WAL)", "synchronous(FULL)",
@@ -130,7 +130,7 @@ func (d *sqliteDialect) close() error {
 	if d.file == nil {
 		return err
 	}
-	// A second close is none, as with a pool.
+	// Closing twice is no error, as with a pool.
 	if closed := d.file.Close(); !errors.Is(closed, os.ErrClosed) {
 		err = errors.Join(err, closed)
 	}

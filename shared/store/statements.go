@@ -8,9 +8,9 @@ import (
 	"sync"
 )
 
-// prepared are the statements of a SQLite file that are prepared once, on the one
-// connection that writes. A family adds those of its hot paths when it is made; those over
-// many rows add themselves when they are first used.
+// prepared are the statements of a SQLite file that are prepared once, on the one connection that
+// writes. A package adds the statements of its hot paths when it is made; statements over many rows
+// add themselves when they are first used.
 type prepared struct {
 	db *sql.DB
 
@@ -20,7 +20,7 @@ type prepared struct {
 	sized      map[sizedRow]string  // the text of each MultiRow that was used, by its number of rows
 }
 
-// sizedRow is a MultiRow over so many rows.
+// sizedRow is a MultiRow with a number of rows.
 type sizedRow struct {
 	MultiRow
 
@@ -46,7 +46,7 @@ func (p *prepared) addOne(query string) {
 	}
 }
 
-// text returns the statement of m for so many rows. It is prepared from the next transaction on.
+// text returns the statement of m for this many rows. It is prepared from the next transaction on.
 func (p *prepared) text(m MultiRow, rows int) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -61,15 +61,16 @@ func (p *prepared) text(m MultiRow, rows int) string {
 	return query
 }
 
-// prepare prepares what waits. Within a transaction the one connection is taken. Who has it may need
-// the lock before it gives it back, so the lock is not held meanwhile.
+// prepare prepares the waiting statements. The one connection may be in a transaction that needs the
+// lock before it gives the connection back, so prepare does not hold the lock while it waits for the
+// connection.
 func (p *prepared) prepare(ctx context.Context) error {
 	p.mu.Lock()
 	waiting := p.waiting
 	p.waiting = nil
 	p.mu.Unlock()
 	for i, query := range waiting {
-		stmt, err := p.db.PrepareContext(ctx, query) //nolint:sqlclosecheck // close does
+		stmt, err := p.db.PrepareContext(ctx, query) //nolint:sqlclosecheck // close closes it
 		p.mu.Lock()
 		if err != nil {
 			p.waiting = append(p.waiting, waiting[i:]...)
@@ -104,9 +105,9 @@ func (p *prepared) get(query string) *sql.Stmt {
 	return p.statements[query]
 }
 
-// oneStatement runs a prepared statement, whose end is that of its transaction. Such a statement is short, so that
-// nobody breaks it off: the driver starts a goroutine for each that can be. A transaction ends with its context all the
-// same, between two statements.
+// oneStatement runs a prepared statement, which ends with its transaction. It runs without a context: the statement is
+// short and need not be broken off, and the driver starts a goroutine for each one that can be. The transaction still
+// ends with its context, between two statements.
 type oneStatement struct{ stmt *sql.Stmt }
 
 // ExecContext implements runner.
@@ -125,11 +126,11 @@ func (s oneStatement) QueryContext(ctx context.Context, _ string, args ...any) (
 	return s.stmt.QueryContext(context.WithoutCancel(ctx), args...)
 }
 
-// largestChunk is how many rows one statement has at most. Chunks are powers of two, so a bulk
-// of any size is few statements, and there are few to prepare.
+// largestChunk is how many rows one statement has at most. Chunks are powers of two, so any number
+// of rows takes few statements, and there are few to prepare.
 const largestChunk = 64
 
-// chunkSize returns the largest chunk that n rows fill.
+// chunkSize returns the largest chunk that n rows can fill.
 func chunkSize(n int) int {
 	size := largestChunk
 	for size > n && size > 1 {

@@ -1,13 +1,13 @@
-// Package store is the engine beneath the tables. It opens a database, Postgres (services) or a
-// SQLite file (all in one), and migrates it. It gives families of tables what they have in
-// common: transactions, retries, errors, pages and cursors, encrypted columns, days.
+// Package store opens a database, Postgres (services) or a SQLite file (all in one), and migrates
+// it. It gives the packages with the tables (families of tables) what they have in common:
+// transactions, retries, errors, pages and cursors, encrypted columns, days.
 //
-// A family is a package of its own with the rows and statements of its tables. pipeline,
-// recorder, accounts and auditlog are below this package; a family that only one service uses
-// is in that service. docs/decisions/0027 says who owns which table and how to add a family.
+// A family is a package of its own with the rows and statements of its tables. pipeline, recorder,
+// accounts and auditlog are below this package; a family that only one service uses is in that
+// service. docs/decisions/0027 says which family owns which table, and how to add a family.
 //
-// Errors wrap domain.ErrNotFound, ErrConflict, ErrLimit, or ErrUnavailable when the
-// database can't be reached or took too long. Neither errors nor logs carry values.
+// Errors wrap domain.ErrNotFound, ErrConflict, ErrLimit, or ErrUnavailable when the database can't
+// be reached or took too long. Neither errors nor logs contain values.
 package store
 
 import (
@@ -23,8 +23,8 @@ import (
 	"gorm.io/gorm/logger"
 )
 
-// Sealer encrypts what must not lie in the database in clear: webhook secrets, custom
-// header values, kept answers. The additional data bind a value to its row and column.
+// Sealer encrypts values that must not be in the database in clear: webhook secrets, custom header
+// values, kept answers. The additional data bind a value to its row and column.
 type Sealer interface {
 	Seal(plain, additional []byte) []byte
 	Open(sealed, additional []byte) ([]byte, error)
@@ -34,20 +34,20 @@ type Sealer interface {
 type Options struct {
 	// URL is postgres://… or sqlite:FILE.
 	URL string
-	// Keys seals secrets. Without it the store serves migrations, and whatever needs a
+	// Keys seals secrets. Without it the store can run migrations, and everything that needs a
 	// secret fails.
 	Keys   Sealer
 	Logger *slog.Logger
-	// MaxConns bounds the connections to Postgres, the reading ones to SQLite; 0: 16.
+	// MaxConns bounds the connections to Postgres, or the reading connections to SQLite; 0: 16.
 	MaxConns int
-	// ConnectTimeout is how long connecting to Postgres may take; 0: 1 s, which suits processes that
-	// serve requests. A connect_timeout in the URL goes before it.
+	// ConnectTimeout is how long connecting to Postgres may take; 0: 1 s, which suits processes
+	// that serve requests. A connect_timeout in the URL takes precedence.
 	ConnectTimeout time.Duration
-	// ReadLimit is how long what reads from a SQLite file may take; 0: 20 s.
+	// ReadLimit is how long a read from a SQLite file may take; 0: 20 s.
 	ReadLimit time.Duration
-	// ReadOnly opens the database to look at it: nothing is made or changed, not even a file.
+	// ReadOnly opens the database without making or changing anything, not even a file.
 	ReadOnly bool
-	// Now is the clock that acceptance times are taken from; nil: time.Now.
+	// Now is the clock for acceptance times; nil: time.Now.
 	Now func() time.Time
 }
 
@@ -62,11 +62,11 @@ type Store struct {
 	reading *sql.DB // beneath read
 	keys    Sealer
 	now     func() time.Time
-	limit   time.Duration // of what reads from a SQLite file
+	limit   time.Duration // of reads from a SQLite file
 	log     *slog.Logger
 }
 
-// dialect is where Postgres and SQLite differ.
+// dialect has the differences between Postgres and SQLite.
 type dialect interface {
 	// handles returns the writing and the reading database.
 	handles() (write, read *sql.DB)
@@ -78,12 +78,12 @@ type dialect interface {
 	moment(t time.Time) any
 	date(day time.Time) any
 
-	// prepareDays makes room for what is written on these days.
+	// prepareDays makes room for rows of these days.
 	prepareDays(ctx context.Context, days ...time.Time) error
 	// dropDays removes the log of every day before floor and returns the days.
 	dropDays(ctx context.Context, floor time.Time) ([]time.Time, error)
 	lead(ctx context.Context) (Lease, bool, error)
-	// addresses returns where the server is, as host:port; none: there is no server.
+	// addresses returns the addresses of the server as host:port; none: there is no server.
 	addresses() []string
 }
 
@@ -140,13 +140,13 @@ func openGorm(d gorm.Dialector) (*gorm.DB, error) {
 	return gorm.Open(d, &gorm.Config{
 		SkipDefaultTransaction: true,
 		DisableAutomaticPing:   true,
-		QueryFields:            true,           // never *: a prepared statement fails once its result has columns that were added
+		QueryFields:            true,           // never *: a prepared statement fails when columns are added to its result
 		Logger:                 logger.Discard, // it would print statements with their values
 	})
 }
 
-// Pools returns the connections to the database by what they are for: all on Postgres, write and
-// read on SQLite.
+// Pools returns the connections to the database by their use: all on Postgres, write and read on
+// SQLite.
 func (s *Store) Pools() map[string]*sql.DB {
 	if s.raw == s.reading {
 		return map[string]*sql.DB{"all": s.raw}
@@ -154,7 +154,7 @@ func (s *Store) Pools() map[string]*sql.DB {
 	return map[string]*sql.DB{"write": s.raw, "read": s.reading}
 }
 
-// Close ends every connection.
+// Close closes all connections.
 func (s *Store) Close() error {
 	if err := s.dialect.close(); err != nil {
 		return fmt.Errorf("close database: %w", Classify(err))
@@ -162,11 +162,11 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Addresses returns where the database server is, as host:port; none: it is a file, or on a
-// socket of this machine.
+// Addresses returns the addresses of the database server as host:port; none: the database is a
+// file, or on a socket of this machine.
 func (s *Store) Addresses() []string { return s.dialect.addresses() }
 
-// Ping asks the database for a sign of life.
+// Ping checks that the database answers.
 func (s *Store) Ping(ctx context.Context) error {
 	return Wrap("ping database", s.reading.PingContext(ctx))
 }

@@ -4,5 +4,5 @@ package store
 
 import "os"
 
-// syncFile forces a file to the disk.
+// syncFile flushes a file to the disk.
 func syncFile(file *os.File) error { return file.Sync() }

@@ -30,7 +30,7 @@ func (i Instant) Time() time.Time {
 	return time.UnixMicro(int64(i)).UTC()
 }
 
-// Scan takes what either database gives.
+// Scan reads the value that either database returns.
 func (i *Instant) Scan(value any) error {
 	switch v := value.(type) {
 	case nil:
@@ -45,7 +45,7 @@ func (i *Instant) Scan(value any) error {
 	return nil
 }
 
-// GormValue writes the Instant as the database at hand wants it.
+// GormValue returns the Instant in the form that the database needs.
 func (i Instant) GormValue(_ context.Context, db *gorm.DB) clause.Expr {
 	switch {
 	case i == 0:
@@ -77,7 +77,7 @@ func DateOf(t time.Time) Date {
 // Time returns the first moment of the day, in UTC.
 func (d Date) Time() time.Time { return time.Unix(int64(d)*secondsPerDay, 0).UTC() }
 
-// Scan takes what either database gives.
+// Scan reads the value that either database returns.
 func (d *Date) Scan(value any) error {
 	switch v := value.(type) {
 	case int64:
@@ -90,7 +90,7 @@ func (d *Date) Scan(value any) error {
 	return nil
 }
 
-// GormValue writes the day as the database at hand wants it.
+// GormValue returns the day in the form that the database needs.
 func (d Date) GormValue(_ context.Context, db *gorm.DB) clause.Expr {
 	if db.Name() == sqliteName {
 		return clause.Expr{SQL: "?", Vars: []any{int64(d)}}

@@ -10,12 +10,11 @@ import (
 	"gorm.io/gorm/clause"
 )
 
-// What follows is for families of tables. Their functions take the transaction that Tx or
-// Snapshot hands out, so that a change that spans families is one transaction.
+// The following methods are for families of tables. A family's functions take the transaction of Tx
+// or Snapshot, so that a change in several families is one transaction.
 
-// Handles returns the databases beneath gorm: on SQLite one connection writes and others
-// read, on Postgres both are the same. What reads on them has a deadline, or is a matter of a moment: nothing else
-// ends it.
+// Handles returns the databases of gorm: on SQLite one connection writes and others read, on Postgres both are the
+// same. A read on them must have a deadline or be short, because nothing else ends it.
 func (s *Store) Handles() (writing, reading *sql.DB) { return s.raw, s.reading }
 
 // Postgres returns the pool of connections; nil on SQLite.
@@ -26,8 +25,8 @@ func (s *Store) Postgres() *pgxpool.Pool {
 	return nil
 }
 
-// Prepare has statements of hot paths prepared on a SQLite file, before the next transaction of Write
-// begins.
+// Prepare makes the store prepare statements of hot paths on a SQLite file, before the next
+// transaction of Write begins.
 func (s *Store) Prepare(queries ...string) {
 	if p := s.prepared(); p != nil {
 		p.add(queries...)
@@ -51,26 +50,26 @@ func (s *Store) Moment(t time.Time) any { return s.dialect.moment(t) }
 // Date returns a day as an argument of a raw statement.
 func (s *Store) Date(day time.Time) any { return s.dialect.date(day) }
 
-// Reading returns a handle for statements that read, each for itself, on SQLite for
-// Options.ReadLimit at most.
+// Reading returns a handle for statements that read, each by itself, on SQLite for at most
+// Options.ReadLimit.
 func (s *Store) Reading(ctx context.Context) *gorm.DB { return s.read.WithContext(ctx) }
 
-// Writing returns a handle for statements that are transactions of their own. Call them
-// within Again.
+// Writing returns a handle for statements that are transactions of their own. Run them within
+// Again.
 func (s *Store) Writing(ctx context.Context) *gorm.DB { return s.write.WithContext(ctx) }
 
-// Tx runs f in one transaction on the writing database, again when Postgres broke it
+// Tx runs f in one transaction on the writing database, and again if Postgres broke the transaction
 // off in favour of another one.
 func (s *Store) Tx(ctx context.Context, f func(tx *gorm.DB) error) error {
 	return s.Again(ctx, func() error { return s.Writing(ctx).Transaction(f) })
 }
 
-// Snapshot runs f on one consistent view of the database. On SQLite it ends after Options.ReadLimit, with
-// domain.ErrUnavailable where f has not ended by then.
+// Snapshot runs f on one consistent view of the database. On SQLite it ends after Options.ReadLimit; if f
+// has not ended by then, the error is domain.ErrUnavailable.
 func (s *Store) Snapshot(ctx context.Context, f func(tx *gorm.DB) error) error {
 	options := &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true}
 	if s.SQLite() {
-		options = nil // a reading transaction is a snapshot there; the driver knows no levels
+		options = nil // on SQLite a reading transaction is a snapshot, and the driver has no isolation levels
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, s.limit)
 		defer cancel()
@@ -78,11 +77,11 @@ func (s *Store) Snapshot(ctx context.Context, f func(tx *gorm.DB) error) error {
 	return s.Reading(ctx).Transaction(f, options)
 }
 
-// maxTries bounds the repeats of a transaction that lost a deadlock or met a day for
-// which there was no partition yet.
+// maxTries bounds how often a transaction is tried that lost a deadlock or met a day without a
+// partition.
 const maxTries = 4
 
-// Again runs f, and runs it again when the failure is one that passes.
+// Again runs f, and runs it again when its failure is temporary.
 func (s *Store) Again(ctx context.Context, f func() error) error {
 	for try := 1; ; try++ {
 		err := f()
@@ -104,9 +103,9 @@ func (s *Store) Again(ctx context.Context, f func() error) error {
 // The locks that a change takes on rows, on Postgres. SQLite has one writer.
 const (
 	LockNone   = ""
-	LockShare  = "KEY SHARE"     // it can't be deleted
-	LockChange = "NO KEY UPDATE" // nor changed
-	LockDelete = "UPDATE"        // nor given anything
+	LockShare  = "KEY SHARE"     // others can't delete the row
+	LockChange = "NO KEY UPDATE" // others can't change it either
+	LockDelete = "UPDATE"        // others can't insert rows that refer to it either
 )
 
 // Lock makes a query lock the rows that it reads.

@@ -2,8 +2,8 @@ package store
 
 import "gorm.io/gorm"
 
-// Unique reads the one row that a unique key of several columns has, or returns gorm.ErrRecordNotFound. Unique
-// does without the LIMIT 1 of gorm's Take: with that, Postgres scans the table where many accounts use the same name.
+// Unique reads the one row with a unique key of several columns, or returns gorm.ErrRecordNotFound. It does not use
+// gorm's Take, whose LIMIT 1 makes Postgres scan the table if many accounts use the same name.
 func Unique(query *gorm.DB, row any) error {
 	result := query.Find(row)
 	if result.Error == nil && result.RowsAffected == 0 {

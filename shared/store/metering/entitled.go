@@ -15,20 +15,21 @@ import (
 	"waybill.dev/shared/store"
 )
 
-// Entitled is what a consumer has subscribed to, with all that is needed to tell what it may do.
+// Entitled is the subscription of a consumer, with everything that is needed to decide what the
+// consumer may do.
 type Entitled struct {
 	domain.Subscription
 
 	features map[string]entitledFeature
 }
 
-// entitledFeature is a feature with its meter; nil: it has none.
+// entitledFeature is a feature with its meter; nil: the feature has none.
 type entitledFeature struct {
 	feature domain.Feature
 	meter   *domain.Meter
 }
 
-// Grants returns what the subscription gives at a time, in the order of the features' keys.
+// Grants returns what the subscription grants at a time, in the order of the features' keys.
 func (e *Entitled) Grants(at time.Time) []domain.Grant {
 	phase := e.Plan.Phase(e.Since, at)
 	if phase == nil {
@@ -62,8 +63,8 @@ func (e *Entitled) Grants(at time.Time) []domain.Grant {
 // entitledAtOnce bounds how many consumers one query names.
 const entitledAtOnce = 500
 
-// Entitled returns what consumers have subscribed to, by their ids. Those that have nothing are
-// left out.
+// Entitled returns the subscriptions of consumers, by the consumers' ids. Consumers without a
+// subscription are left out.
 func (m *Metering) Entitled(ctx context.Context, consumers []string) (map[string]*Entitled, error) {
 	found := make(map[string]*Entitled, len(consumers))
 	for part := range slices.Chunk(consumers, entitledAtOnce) {
@@ -76,7 +77,7 @@ func (m *Metering) Entitled(ctx context.Context, consumers []string) (map[string
 	return found, nil
 }
 
-// ReadEntitled is Entitled in a transaction, in which the subscriptions then stay as they are.
+// ReadEntitled is Entitled in a transaction that keeps the subscriptions unchanged until its end.
 func ReadEntitled(ctx context.Context, c store.Conn, consumers []string) (map[string]*Entitled, error) {
 	found := make(map[string]*Entitled)
 	byBucket := make(map[string][]*Entitled)
@@ -103,8 +104,8 @@ func ReadEntitled(ctx context.Context, c store.Conn, consumers []string) (map[st
 	return found, readFeatures(ctx, c, byBucket)
 }
 
-// readFeatures gives subscriptions the features of their buckets. Of a key, that is the live one, or
-// else the one that was archived last.
+// readFeatures gives subscriptions the features of their buckets. For each key, that is the live
+// feature or, if there is none, the one that was archived last.
 func readFeatures(ctx context.Context, c store.Conn, byBucket map[string][]*Entitled) error {
 	buckets := slices.Sorted(maps.Keys(byBucket))
 	return c.Query(ctx, `SELECT f.bucket_id, f.key, f.filters, m.id, m.slug, m.aggregation, m.event_type, m.event_from, m.group_by
@@ -155,7 +156,7 @@ func valueColumn(meter *domain.Meter) string {
 	return "count"
 }
 
-// conditions are those of filters by dims, with parameters from the first on.
+// conditions returns the conditions of filters by dims, with parameters numbered from first on.
 func conditions(filters map[string]string, first int) (where string, values []any) {
 	var text strings.Builder
 	for _, dim := range slices.Sorted(maps.Keys(filters)) {
@@ -165,8 +166,8 @@ func conditions(filters map[string]string, first int) (where string, values []an
 	return text.String(), values
 }
 
-// Usages returns what consumers may do and have done in their present periods. ErrNotFound: the
-// consumer is not there, or has no plan.
+// Usages returns what a consumer may do and has done in its present periods. ErrNotFound: the
+// consumer does not exist, or has no plan.
 func (m *Metering) Usages(ctx context.Context, key ConsumerKey) ([]domain.Usage, error) {
 	e, err := m.GetSubscription(ctx, key)
 	if err != nil {

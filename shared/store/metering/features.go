@@ -12,15 +12,15 @@ import (
 	"waybill.dev/shared/store/auditlog"
 )
 
-// Faults of a feature, besides those of its form.
+// Faults of a feature, in addition to those of its form.
 var (
 	ErrNoMeter = errors.New("there is no such meter")
 	ErrGroup   = errors.New("the meter has no such group")
 )
 
-// CreateFeature stores a feature in a bucket; its id and times are the store's. ErrConflict: the
-// bucket has a live one of the key. ErrLimit: it has domain.MaxFeatures live ones. ErrNoMeter,
-// ErrGroup: it names what its meter does not have.
+// CreateFeature stores a feature in a bucket; the store sets its id and times. ErrConflict: the
+// bucket has a live feature with the key. ErrLimit: the bucket has domain.MaxFeatures live
+// features. ErrNoMeter, ErrGroup: the feature's meter, or a group of it, does not exist.
 func (m *Metering) CreateFeature(ctx context.Context, bucket domain.BucketKey, f domain.Feature) (domain.Feature, error) {
 	err := m.db.Tx(ctx, func(tx *gorm.DB) error {
 		id, err := m.takeBucket(tx, bucket, store.LockChange)
@@ -90,7 +90,7 @@ func (m *Metering) noteFeature(ctx context.Context, tx *gorm.DB, action string, 
 // FeatureFilter selects features of a bucket.
 type FeatureFilter struct {
 	MeterSlug string // empty: any
-	Archived  bool   // those, too
+	Archived  bool   // include archived features
 	store.Page
 }
 
@@ -151,7 +151,7 @@ func (m *Metering) withMeters(tx *gorm.DB, bucket string, rows []featureRow) ([]
 	return list, nil
 }
 
-// GetFeature returns a feature, archived ones too.
+// GetFeature returns a feature, also an archived one.
 func (m *Metering) GetFeature(ctx context.Context, bucket domain.BucketKey, id string) (domain.Feature, error) {
 	var feature domain.Feature
 	err := m.db.Snapshot(ctx, func(tx *gorm.DB) error {
@@ -181,8 +181,8 @@ func (m *Metering) takeFeature(tx *gorm.DB, bucket domain.BucketKey, id, lock st
 	return row, err
 }
 
-// ArchiveFeature takes a feature away from new plans. Those that have it keep it. Of one that is
-// archived it does nothing.
+// ArchiveFeature makes a feature unavailable for new plans. Plans that have it keep it. For an
+// archived feature it does nothing.
 func (m *Metering) ArchiveFeature(ctx context.Context, bucket domain.BucketKey, id string) error {
 	err := m.db.Tx(ctx, func(tx *gorm.DB) error {
 		row, err := m.takeFeature(tx, bucket, id, store.LockChange)

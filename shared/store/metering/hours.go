@@ -14,11 +14,11 @@ import (
 	"waybill.dev/shared/store"
 )
 
-// Dims are what events are told apart by, besides their consumer, type and hour. Those of
-// deliveries have none.
+// Dims are what events are grouped by, in addition to their consumer, type and hour. Deliveries
+// have none.
 type Dims struct{ Deployment, Route, Method, Status string }
 
-// Matches reports whether events with these dims pass filters by dims.
+// Matches reports whether events with these dims match filters by dims.
 func (d *Dims) Matches(filters map[string]string) bool {
 	for dim, value := range filters {
 		if d.value(dim) != value {
@@ -41,27 +41,27 @@ func (d *Dims) value(dim string) string {
 	}
 }
 
-// HourKey is what events are counted by.
+// HourKey is the key by which events are counted.
 type HourKey struct {
 	Bucket, Consumer string // their ids
 	EventType        string
-	Hour             int64 // of Unix time
+	Hour             int64 // in hours of Unix time
 	Dims
 }
 
 // Start returns when the hour begins.
 func (k *HourKey) Start() time.Time { return time.Unix(k.Hour*3600, 0).UTC() }
 
-// HourOf returns the hour that a time is in, in hours of Unix time.
+// HourOf returns the hour of a time, in hours of Unix time.
 func HourOf(at time.Time) int64 { return at.Unix() / 3600 }
 
-// Count is what is counted of events.
+// Count has the counts of events with the same key.
 type Count struct {
 	Events int64
 	Total  int64 // the sum of their totals
 }
 
-// Value returns what a meter makes of a count.
+// Value returns the value that a meter computes from a count.
 func (c Count) Value(a domain.Aggregation) int64 {
 	if a == domain.AggregationSum {
 		return c.Total
@@ -69,8 +69,8 @@ func (c Count) Value(a domain.Aggregation) int64 {
 	return c.Events
 }
 
-// sorted returns keys in an order that all writers keep: two that grow the same rows wait for each
-// other only one way.
+// sorted returns keys in the order that all writers use, so that two writers of the same rows don't
+// deadlock.
 func sorted(counts map[HourKey]Count) []HourKey {
 	return slices.SortedFunc(maps.Keys(counts), func(a, b HourKey) int {
 		return cmp.Or(cmp.Compare(a.Consumer, b.Consumer), cmp.Compare(a.EventType, b.EventType), cmp.Compare(a.Hour, b.Hour),
@@ -97,15 +97,15 @@ func Add(ctx context.Context, c store.Conn, counts map[HourKey]Count) error {
 	return nil
 }
 
-// Hours are counts of consumers from an hour on.
+// Hours has the counts of consumers from an hour on.
 type Hours struct {
-	// Batch is the last batch of a writer that is in the counts.
+	// Batch is the last batch of a writer that is included in the counts.
 	Batch  int64
 	Counts map[HourKey]Count
 }
 
-// HoursOf returns the counts of consumers from an hour on, and before another one (zero: all that
-// follow), with the last batch of a writer that they have.
+// HoursOf returns the counts of consumers from an hour on and before another one (zero: without
+// end), with the last batch of a writer that they include.
 func (m *Metering) HoursOf(ctx context.Context, writer string, consumers []string, from, before time.Time) (Hours, error) {
 	h := Hours{Counts: map[HourKey]Count{}}
 	err := m.db.Snapshot(ctx, func(tx *gorm.DB) error {

@@ -1,6 +1,6 @@
-// Package metering has the tables of what consumers use and may use: meters, features, plans,
-// subscriptions, and counts by the hour. The api writes all but the counts. Gateways add those of
-// requests and the record stage those of deliveries; both read what consumers may use.
+// Package metering has the tables for what consumers use and may use: meters, features, plans,
+// subscriptions, and counts by the hour. The api writes all but the counts. Gateways add the counts
+// of requests, and the record stage those of deliveries; both read what consumers may use.
 package metering
 
 import (
@@ -28,15 +28,15 @@ type Metering struct {
 // New returns the tables of an open database.
 func New(db *store.Store) *Metering { return &Metering{db: db, audit: auditlog.New(db)} }
 
-// ids of things are ULIDs: no slug looks like one.
+// crockford encodes ids, which are ULIDs: no slug looks like one.
 var crockford = base32.NewEncoding("0123456789ABCDEFGHJKMNPQRSTVWXYZ").WithPadding(base32.NoPadding) //nolint:gochecknoglobals // a constant
 
 // newID returns a ULID for a time.
 func newID(at time.Time) string {
-	// 48 bits of milliseconds and 80 random ones, with 2 bits of zero before them for base32.
+	// 48 bits of milliseconds and 80 random bits, after 2 zero bits for base32.
 	var b [17]byte
 	binary.BigEndian.PutUint64(b[:8], uint64(at.UnixMilli())<<16)
-	_, _ = rand.Read(b[6:16]) // it never fails
+	_, _ = rand.Read(b[6:16]) // never fails
 	var shifted [17]byte
 	for i := range 16 {
 		shifted[i] |= b[i] >> 2
@@ -45,7 +45,7 @@ func newID(at time.Time) string {
 	return crockford.EncodeToString(shifted[:])[:26]
 }
 
-// takeBucket returns the id of a bucket, which stays until the transaction ends.
+// takeBucket returns the id of a bucket. With a lock, the bucket stays until the transaction ends.
 func (m *Metering) takeBucket(tx *gorm.DB, bucket domain.BucketKey, lock string) (string, error) {
 	if !store.Storable(bucket.Account, bucket.Bucket) {
 		return "", domain.ErrNotFound
@@ -58,10 +58,10 @@ func (m *Metering) takeBucket(tx *gorm.DB, bucket domain.BucketKey, lock string)
 	return row.ID, nil
 }
 
-// consumer is what metering needs of a consumer.
+// consumer has the fields of a consumer that metering needs.
 type consumer struct{ ID, Name, BucketID string }
 
-// ConsumerKey names a consumer.
+// ConsumerKey identifies a consumer.
 type ConsumerKey struct {
 	domain.BucketKey
 
@@ -82,13 +82,13 @@ func (m *Metering) takeConsumer(tx *gorm.DB, key ConsumerKey, lock string) (cons
 	return c, err
 }
 
-// changed bumps the version that gateways follow. It comes last in a transaction.
+// changed raises the version that gateways follow. Call it last in a transaction.
 func changed(ctx context.Context, tx *gorm.DB) error {
 	_, err := deployments.NextVersion(ctx, tx)
 	return err
 }
 
-// counted returns domain.ErrLimit when a bucket has as many rows of a table as it may.
+// counted returns domain.ErrLimit when a bucket has the most rows of a table that it may have.
 func counted(query *gorm.DB, most int64) error {
 	var count int64
 	if err := query.Count(&count).Error; err != nil {
@@ -100,7 +100,7 @@ func counted(query *gorm.DB, most int64) error {
 	return nil
 }
 
-// Purge removes counts that are older than they are kept.
+// Purge removes counts that have been kept long enough.
 func (m *Metering) Purge(ctx context.Context, now time.Time) error {
 	const key = "(consumer_id, event_type, hour, deployment, route, method, status)"
 	_, err := m.db.Purge(ctx, "meter_hours", key, "hour < ?", store.InstantOf(now.Add(-domain.MeterRetention)))

@@ -13,11 +13,12 @@ import (
 	"waybill.dev/shared/store/auditlog"
 )
 
-// ErrInUse is returned for a meter that a live feature has, and for groups that one goes by.
+// ErrInUse is returned for a meter that a live feature uses, and for groups by which a feature
+// filters.
 var ErrInUse = errors.New("a feature uses it")
 
-// CreateMeter stores a meter in its bucket; its id and times are the store's. ErrConflict: the
-// bucket has one of the slug. ErrLimit: it has domain.MaxMeters.
+// CreateMeter stores a meter in its bucket; the store sets its id and times. ErrConflict: the
+// bucket has a meter with the slug. ErrLimit: the bucket has domain.MaxMeters.
 func (m *Metering) CreateMeter(ctx context.Context, meter domain.Meter) (domain.Meter, error) {
 	err := m.db.Tx(ctx, func(tx *gorm.DB) error {
 		bucket, err := m.takeBucket(tx, meter.Bucket, store.LockChange)
@@ -52,7 +53,7 @@ func (m *Metering) noteMeter(ctx context.Context, tx *gorm.DB, action string, me
 	return changed(ctx, tx)
 }
 
-// ListMeters returns meters of a bucket, and how many it has.
+// ListMeters returns a page of a bucket's meters, and how many the bucket has.
 func (m *Metering) ListMeters(ctx context.Context, bucket domain.BucketKey, page store.Page) ([]domain.Meter, int, error) {
 	var list []domain.Meter
 	var total int
@@ -107,8 +108,8 @@ func (m *Metering) takeMeter(tx *gorm.DB, bucket domain.BucketKey, idOrSlug, loc
 	return row, err
 }
 
-// UpdateMeter changes what of a meter may change: name, description, metadata and groups.
-// ErrInUse: a live feature goes by a group that the meter would not have any more.
+// UpdateMeter changes the fields of a meter that may change: name, description, metadata and
+// groups. ErrInUse: a live feature uses a group that the meter would lose.
 func (m *Metering) UpdateMeter(ctx context.Context, bucket domain.BucketKey, idOrSlug string, change func(*domain.Meter)) (domain.Meter, error) {
 	var meter domain.Meter
 	err := m.db.Tx(ctx, func(tx *gorm.DB) error {
@@ -148,8 +149,8 @@ func (m *Metering) UpdateMeter(ctx context.Context, bucket domain.BucketKey, idO
 	return meter, nil
 }
 
-// DeleteMeter removes a meter. What was counted stays, for as long as counts are kept. ErrInUse: a
-// live feature has it.
+// DeleteMeter removes a meter. Its counts stay as long as counts are kept. ErrInUse: a live feature
+// uses the meter.
 func (m *Metering) DeleteMeter(ctx context.Context, bucket domain.BucketKey, idOrSlug string) error {
 	err := m.db.Tx(ctx, func(tx *gorm.DB) error {
 		row, err := m.takeMeter(tx, bucket, idOrSlug, store.LockDelete)
@@ -175,7 +176,7 @@ func (m *Metering) DeleteMeter(ctx context.Context, bucket domain.BucketKey, idO
 	return store.Wrap("delete meter", err)
 }
 
-// featuresOf returns the live features of a meter.
+// featuresOf returns the live features that use a meter.
 func (m *Metering) featuresOf(tx *gorm.DB, meter string) ([]domain.Feature, error) {
 	var rows []featureRow
 	if err := tx.Where("meter_id = ? AND archived_at IS NULL", meter).Find(&rows).Error; err != nil {

@@ -12,16 +12,17 @@ import (
 	"waybill.dev/shared/store/auditlog"
 )
 
-// Why a plan can't be changed as it was asked.
+// Errors of changes of a plan.
 var (
 	ErrNotDraft  = errors.New("the plan is no draft")
 	ErrNotActive = errors.New("the plan is not active")
 )
 
-// FeatureError says that a plan has a feature that is not there, or not as the plan needs it.
+// FeatureError means that a feature of a plan does not exist, or has no meter although the plan
+// needs one.
 type FeatureError struct {
 	Phase, Card int
-	// Missing: there is no live feature of the key. Otherwise it has no meter.
+	// Missing: there is no live feature with the key. Otherwise the feature has no meter.
 	Missing bool
 }
 
@@ -31,7 +32,7 @@ func (e *FeatureError) Error() string {
 }
 
 // CreatePlan stores the next version of a plan, as a draft. ErrLimit: the bucket has
-// domain.MaxPlans. A *FeatureError says what is wrong with its features.
+// domain.MaxPlans. A *FeatureError describes the first wrong feature.
 func (m *Metering) CreatePlan(ctx context.Context, bucket domain.BucketKey, p domain.Plan) (domain.Plan, error) {
 	var made domain.Plan
 	err := m.db.Tx(ctx, func(tx *gorm.DB) error {
@@ -72,7 +73,8 @@ func (m *Metering) CreatePlan(ctx context.Context, bucket domain.BucketKey, p do
 	return made, nil
 }
 
-// checkFeatures finds the first feature of phases that is not there as they need it.
+// checkFeatures finds the first feature of phases that is missing, or lacks the meter that its rate
+// card needs.
 func (m *Metering) checkFeatures(tx *gorm.DB, bucket string, phases []domain.Phase) error {
 	var rows []featureRow
 	if err := m.db.Lock(tx.Where("bucket_id = ? AND archived_at IS NULL", bucket), store.LockShare).Find(&rows).Error; err != nil {
@@ -200,8 +202,8 @@ func (m *Metering) changePlan(ctx context.Context, action string, bucket domain.
 	return plan, err
 }
 
-// UpdatePlan replaces what a draft says. ErrNotDraft: it is none. A *FeatureError says what is
-// wrong with its features.
+// UpdatePlan replaces the content of a draft. ErrNotDraft: the plan is no draft. A *FeatureError
+// describes the first wrong feature.
 func (m *Metering) UpdatePlan(ctx context.Context, bucket domain.BucketKey, id string, p domain.Plan) (domain.Plan, error) {
 	plan, err := m.changePlan(ctx, auditlog.ActionUpdatePlan, bucket, id, func(tx *gorm.DB, row *planRow) error {
 		if domain.PlanStatus(row.Status) != domain.PlanDraft {
@@ -215,8 +217,9 @@ func (m *Metering) UpdatePlan(ctx context.Context, bucket domain.BucketKey, id s
 	return plan, store.Wrap("update plan", err)
 }
 
-// PublishPlan makes an active plan of a draft. The version that was active before goes on.
-// ErrNotDraft: it is none. A *FeatureError says which of its features has gone.
+// PublishPlan makes a draft active. The version that was active before remains in use by its
+// subscriptions. ErrNotDraft: the plan is no draft. A *FeatureError describes a feature that does
+// not exist any more.
 func (m *Metering) PublishPlan(ctx context.Context, bucket domain.BucketKey, id string) (domain.Plan, error) {
 	plan, err := m.changePlan(ctx, auditlog.ActionPublishPlan, bucket, id, func(tx *gorm.DB, row *planRow) error {
 		if domain.PlanStatus(row.Status) != domain.PlanDraft {
@@ -235,7 +238,8 @@ func (m *Metering) PublishPlan(ctx context.Context, bucket domain.BucketKey, id 
 	return plan, store.Wrap("publish plan", err)
 }
 
-// ArchivePlan takes an active plan away from new subscriptions. ErrNotActive: it is none.
+// ArchivePlan makes an active plan unavailable for new subscriptions. ErrNotActive: the plan is not
+// active.
 func (m *Metering) ArchivePlan(ctx context.Context, bucket domain.BucketKey, id string) (domain.Plan, error) {
 	plan, err := m.changePlan(ctx, auditlog.ActionArchivePlan, bucket, id, func(_ *gorm.DB, row *planRow) error {
 		if domain.PlanStatus(row.Status) != domain.PlanActive {
@@ -247,7 +251,7 @@ func (m *Metering) ArchivePlan(ctx context.Context, bucket domain.BucketKey, id 
 	return plan, store.Wrap("archive plan", err)
 }
 
-// DeletePlan removes a draft. ErrNotDraft: it is none.
+// DeletePlan removes a draft. ErrNotDraft: the plan is no draft.
 func (m *Metering) DeletePlan(ctx context.Context, bucket domain.BucketKey, id string) error {
 	err := m.db.Tx(ctx, func(tx *gorm.DB) error {
 		row, err := m.takePlan(tx, bucket, id, store.LockDelete)

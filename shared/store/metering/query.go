@@ -14,7 +14,7 @@ import (
 	"waybill.dev/shared/store"
 )
 
-// Window is how long the parts of a query's time are.
+// Window is the length of the parts into which a query divides its time.
 type Window string
 
 // All windows.
@@ -27,7 +27,7 @@ const (
 // Windows returns all windows.
 func Windows() []Window { return []Window{WindowHour, WindowDay, WindowMonth} }
 
-// start returns the start of the window, in UTC, that an hour is in, and of the next one.
+// start returns the start of the window that contains an hour, in UTC, and of the next window.
 func (w Window) start(hour time.Time) (start, end time.Time) {
 	year, month, day := hour.Date()
 	switch w {
@@ -42,39 +42,39 @@ func (w Window) start(hour time.Time) (start, end time.Time) {
 	}
 }
 
-// Groups of queries besides those of meters.
+// Groups of queries in addition to those of meters.
 const (
 	GroupSubject  = "subject"     // the name of the consumer
-	GroupCustomer = "customer_id" // its id
+	GroupCustomer = "customer_id" // the id of the consumer
 )
 
-// MeterQuery asks for what a meter has counted.
+// MeterQuery asks for the counts of a meter.
 type MeterQuery struct {
-	From, To  time.Time // full hours; zero: from the first, to the last
-	Window    Window    // empty: the whole time
+	From, To  time.Time // full hours; zero: from the first, or to the last
+	Window    Window    // empty: one window for the whole time
 	Subjects  []string  // names of consumers; empty: all
-	Customers []string  // their ids; empty: all
-	// Filters are values of the meter's groups, any of which passes.
+	Customers []string  // ids of consumers; empty: all
+	// Filters are, for groups of the meter, the values that match.
 	Filters map[string][]string
 	Groups  []string
 }
 
-// MeterValue is a part of an answer.
+// MeterValue is one value of an answer.
 type MeterValue struct {
-	Start, End time.Time // zero: there is no window, and the query does not say
-	Subject    *string   // nil: of all consumers
+	Start, End time.Time // zero: the query has no window and no bound
+	Subject    *string   // nil: of all consumers together
 	Customer   *string
 	Groups     map[string]string
 	Value      int64
 }
 
-// MaxMeterValues bounds the parts of an answer.
+// MaxMeterValues bounds the values of an answer.
 const MaxMeterValues = 10_000
 
 // ErrQueryGroup is returned when a query names a group that the meter does not have.
 var ErrQueryGroup = fmt.Errorf("group of a query: %w", ErrGroup)
 
-// QueryMeter returns what a meter has counted, the earliest first. ErrQueryGroup: the query has a
+// QueryMeter returns the values of a meter, the earliest first. ErrQueryGroup: the query has a
 // group that the meter does not have. domain.ErrLimit: there are more than MaxMeterValues.
 func (m *Metering) QueryMeter(ctx context.Context, bucket domain.BucketKey, idOrSlug string, q MeterQuery) ([]MeterValue, error) {
 	var list []MeterValue
@@ -93,7 +93,7 @@ func (m *Metering) QueryMeter(ctx context.Context, bucket domain.BucketKey, idOr
 	return list, store.Wrap("query meter", err)
 }
 
-// where is the condition of a query on the counts of a bucket, h, and their consumers, k.
+// where returns the condition of a query on the counts of a bucket, h, and their consumers, k.
 func (q *MeterQuery) where(tx *gorm.DB, bucket string, meter *domain.Meter) (*gorm.DB, error) {
 	query := tx.Table("meter_hours AS h").Joins("LEFT JOIN key_consumers k ON k.id = h.consumer_id").
 		Where("h.bucket_id = ? AND h.event_type = ?", bucket, meter.EventType)
@@ -123,8 +123,8 @@ func (q *MeterQuery) where(tx *gorm.DB, bucket string, meter *domain.Meter) (*go
 	return query, nil
 }
 
-// query groups by the hour in SQL, and by the window here: both databases then agree upon days and
-// months.
+// query groups by the hour in SQL, and by the window in Go, so that both databases have the same
+// days and months.
 func (m *Metering) query(ctx context.Context, tx *gorm.DB, bucket string, meter *domain.Meter, q *MeterQuery) ([]MeterValue, error) {
 	query, err := q.where(tx.WithContext(ctx), bucket, meter)
 	if err != nil {
@@ -165,11 +165,11 @@ func (m *Metering) query(ctx context.Context, tx *gorm.DB, bucket string, meter 
 	return sums.list, rows.Err()
 }
 
-// sums adds the rows of hours up by windows and groups.
+// sums adds up the rows of hours by windows and groups.
 type sums struct {
 	query *MeterQuery
 	list  []MeterValue
-	at    map[string]int // places in list
+	at    map[string]int // indexes of list
 }
 
 func (s *sums) add(scan func(...any) error) error {

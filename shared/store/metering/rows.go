@@ -127,7 +127,7 @@ func (r *planRow) domain() (domain.Plan, error) {
 	return p, err
 }
 
-// fill sets what the owner of a plan says of it.
+// fill sets the columns that the owner of a plan decides.
 func (r *planRow) fill(p *domain.Plan) error {
 	phases, err := json.Marshal(p.Phases)
 	if err != nil {
@@ -165,7 +165,7 @@ type hourRow struct {
 
 func (*hourRow) TableName() string { return "meter_hours" }
 
-// readJSON reads a column that is empty when there is nothing to tell.
+// readJSON reads a column of JSON that may be empty.
 func readJSON(text string, into any) error {
 	if text == "" {
 		return nil

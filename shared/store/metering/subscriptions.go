@@ -14,13 +14,14 @@ import (
 	"waybill.dev/shared/store/pipeline"
 )
 
-// ErrNoPlan is returned for a plan that a subscription names and that is not there.
+// ErrNoPlan is returned for a subscription to a plan that does not exist.
 var ErrNoPlan = errors.New("there is no such plan")
 
 // ErrNoSubscription is returned for a consumer without a plan. It is a kind of domain.ErrNotFound.
 var ErrNoSubscription = fmt.Errorf("the consumer has no plan: %w", domain.ErrNotFound)
 
-// GetSubscription returns the plan of a consumer. ErrNoSubscription: it has none.
+// GetSubscription returns the subscription of a consumer. ErrNoSubscription: the consumer has no
+// plan.
 func (m *Metering) GetSubscription(ctx context.Context, key ConsumerKey) (*Entitled, error) {
 	c, err := m.takeConsumer(m.db.Reading(ctx), key, store.LockNone)
 	if err != nil {
@@ -36,10 +37,10 @@ func (m *Metering) GetSubscription(ctx context.Context, key ConsumerKey) (*Entit
 	return found[c.ID], nil
 }
 
-// PutSubscription gives a consumer a plan, in its latest active version if version is 0. Periods go
-// on as they began with the first plan. Webhooks of the consumer that were inactive because a quota
-// of deliveries was used up are active again. ErrNoPlan: there is no such plan. ErrNotActive: it is
-// a draft, or archived.
+// PutSubscription gives a consumer a plan, in its latest active version if version is 0. Periods
+// continue as they began with the first plan. Webhooks of the consumer that were inactive because a
+// quota of deliveries was used up become active again. ErrNoPlan: there is no such plan.
+// ErrNotActive: the plan is a draft, or archived.
 func (m *Metering) PutSubscription(ctx context.Context, key ConsumerKey, planKey string, version int) (*Entitled, error) {
 	err := m.db.Tx(ctx, func(tx *gorm.DB) error {
 		c, err := m.takeConsumer(tx, key, store.LockShare)
@@ -57,7 +58,7 @@ func (m *Metering) PutSubscription(ctx context.Context, key ConsumerKey, planKey
 			return fmt.Errorf("read subscription: %w", err)
 		}
 		if row.PlanID == plan.ID {
-			return nil // it has that already
+			return nil // the consumer has that plan already
 		}
 		row.PlanID, row.SinceAt, row.UpdatedAt = plan.ID, store.InstantOf(now), store.InstantOf(now)
 		if err := tx.Save(&row).Error; err != nil {
@@ -96,8 +97,8 @@ func (m *Metering) planOf(tx *gorm.DB, bucket, key string, version int) (*planRo
 	return nil, ErrNotActive
 }
 
-// DeleteSubscription takes a consumer's plan away. ErrNoSubscription: it has none. Its webhooks are
-// not bound by a quota any more.
+// DeleteSubscription removes a consumer's plan. Quotas don't bind its webhooks any more.
+// ErrNoSubscription: the consumer has no plan.
 func (m *Metering) DeleteSubscription(ctx context.Context, key ConsumerKey) error {
 	err := m.db.Tx(ctx, func(tx *gorm.DB) error {
 		c, err := m.takeConsumer(tx, key, store.LockShare)
@@ -116,8 +117,8 @@ func (m *Metering) DeleteSubscription(ctx context.Context, key ConsumerKey) erro
 	return store.Wrap("delete subscription", err)
 }
 
-// subscribed ends a change of a subscription: quotas of deliveries begin anew, and gateways are to
-// know.
+// subscribed ends a change of a subscription: quotas of deliveries start over, and gateways learn
+// of the change.
 func (m *Metering) subscribed(ctx context.Context, tx *gorm.DB, action string, key ConsumerKey, c consumer, name string) error {
 	if err := pipeline.ResumeOf(tx, c.ID, m.db.Now()); err != nil {
 		return err

@@ -13,21 +13,21 @@ import (
 	"waybill.dev/shared/store"
 )
 
-// Submission is what one request publishes: it is accepted whole or not at all.
+// Submission is what one request publishes. It is accepted as a whole or not at all.
 type Submission struct {
 	Account string
 	// Events to accept. Account and ReceivedAt are set by the store.
 	Events []domain.Event
-	// Once, when set, makes the submission take effect once for its key.
+	// Once, when set, makes the submission take effect only once for its key.
 	Once *Once
 }
 
-// Once is an Idempotency-Key with what it stands for.
+// Once is an Idempotency-Key and the request that it stands for.
 type Once struct {
 	Path, Key string
 	BodyHash  [32]byte
-	// Respond returns the answer to keep, for the events as they were accepted. It is
-	// called inside the transaction, and again when that is repeated.
+	// Respond returns the answer to keep, for the events as they were accepted. It is called inside
+	// the transaction, and again when the transaction is repeated.
 	Respond func([]Accepted) (status int, body []byte)
 }
 
@@ -38,9 +38,9 @@ type Accepted struct {
 	// stored now, and ReceivedAt is zero.
 	Duplicate  bool
 	ReceivedAt time.Time
-	// Place numbers the events of an account with ordering in the order of their commits, from
-	// 1 and without a gap, in one commit in the order of the submissions; 0: its account has
-	// no ordering, or it is a duplicate.
+	// Place is the number of the event among those of an account with ordering, in the order of
+	// commits: from 1 and without a gap, within a commit in the order of the submissions. 0: the
+	// account has no ordering, or the event is a duplicate.
 	Place int64
 }
 
@@ -50,11 +50,11 @@ type StoredResponse struct {
 	Body   []byte
 }
 
-// Receipt is what became of one submission.
+// Receipt is the result of one submission.
 type Receipt struct {
 	Events []Accepted
-	// Version is the configuration version that the commit saw: every webhook change
-	// answered before Accept was called is in it. 0 for a replayed answer.
+	// Version is the configuration version that the commit saw. It covers every webhook change that
+	// was answered before Accept was called. 0 for a replayed answer.
 	Version int64
 	// Replay is set when the submission's key was answered before.
 	Replay *StoredResponse
@@ -62,26 +62,26 @@ type Receipt struct {
 	Err error
 }
 
-// intake is what one commit is to insert, in the order of (account, id) so that two
-// commits that share ids wait for each other instead of dying in a deadlock.
+// intake is what one commit inserts, in the order of (account, id), so that two commits with the
+// same ids wait for each other and don't deadlock.
 type intake struct {
 	now    time.Time
 	events []placedEvent
-	// ordering tells that one of the accounts is known to have ordering.
+	// ordering means that at least one of the accounts is known to have ordering.
 	ordering bool
 }
 
-// placedEvent is an event with its place among those of its commit, as they were submitted.
+// placedEvent is an event with its number in the commit, in the order of submission.
 type placedEvent struct {
 	domain.Event
 
 	place int
 }
 
-// intakeResult tells what was inserted.
+// intakeResult is what a commit has inserted.
 type intakeResult struct {
 	version int64
-	// fresh has the keys that were inserted; nil: all of them.
+	// fresh has the keys of the events that were inserted; nil: all were.
 	fresh map[eventRef]struct{}
 	// places has the last place of each account with ordering before this commit.
 	places map[string]int64
@@ -96,19 +96,20 @@ func (r *intakeResult) added(ref eventRef) bool {
 	return ok
 }
 
-// eventRef names an event within the dedupe window.
+// eventRef identifies an event within the dedupe window.
 type eventRef struct{ account, id string }
 
-// Accept stores the events of all submissions in one commit and queues them for the
-// bus; ReceivedAt, the same for all, is the store's clock in milliseconds. On an error
-// nothing is stored. An id of the same account that was accepted less than 24 hours
-// ago, or comes earlier in subs, is a duplicate.
+// Accept stores the events of all submissions in one commit and queues them for the bus.
+// ReceivedAt, the same for all, is the store's clock in milliseconds. On an error nothing is
+// stored. An event is a duplicate if its id was accepted in the same account less than 24 hours
+// ago, or comes earlier in subs.
 //
-// One id that is submitted twice in the same millisecond on both sides of midnight, by
-// two processes, may be accepted twice: each looks into the partition of the day before
-// without waiting for what is not committed there.
+// If two processes submit the same id in the same millisecond on both sides of midnight, it may be
+// accepted twice: each process looks into the partition of the day before without waiting for
+// uncommitted rows there.
 func (p *Pipeline) Accept(ctx context.Context, subs []Submission) ([]Receipt, error) {
-	// Not within the transaction: a transaction that waits for a second connection may wait for ever.
+	// Not within the transaction, because a transaction that waits for a second connection may wait
+	// for ever.
 	if err := p.readOrderingAccounts(ctx, 0); err != nil {
 		return nil, err
 	}
@@ -123,7 +124,7 @@ func (p *Pipeline) Accept(ctx context.Context, subs []Submission) ([]Receipt, er
 	}
 	for i := range receipts {
 		if receipts[i].Version > known {
-			// The events are accepted: if this fails they go out without places.
+			// The events are accepted. If this fails, they go out without places.
 			if p.readOrderingAccounts(ctx, receipts[i].Version) == nil {
 				_ = p.placeLate(ctx, subs, receipts)
 			}
@@ -136,20 +137,20 @@ func (p *Pipeline) Accept(ctx context.Context, subs []Submission) ([]Receipt, er
 func (p *Pipeline) accept(ctx context.Context, subs []Submission) ([]Receipt, error) {
 	receipts := make([]Receipt, len(subs))
 	withKeys := slices.ContainsFunc(subs, func(sub Submission) bool { return sub.Once != nil })
-	if !withKeys && !p.db.SQLite() { // there it is one statement
+	if !withKeys && !p.db.SQLite() { // on Postgres it is one statement
 		return receipts, p.acceptEvents(ctx, p.db.Conn(), subs, receipts, nil)
 	}
-	// The first key gives the transaction its id, so the lock comes before.
+	// The first key gives the transaction its id, so the lock must come first.
 	first := "SELECT pg_advisory_xact_lock_shared(" + strconv.Itoa(store.FeedLock) + ")"
 	err := p.db.Write(ctx, first, func(c store.Conn) error { return p.acceptWithKeys(ctx, c, subs, receipts) })
 	return receipts, err
 }
 
-// acceptWithKeys claims the idempotency keys, accepts what they leave, and keeps the
-// answers.
+// acceptWithKeys claims the idempotency keys, accepts the submissions whose keys have no answer
+// yet, and keeps the answers.
 func (p *Pipeline) acceptWithKeys(ctx context.Context, c store.Conn, subs []Submission, receipts []Receipt) error {
 	now := p.db.Now()
-	first := map[keyRef]int{} // who answers a key that comes several times in subs
+	first := map[keyRef]int{} // the first submission with each key; it answers the others
 	var keys []keyRef
 	for i, sub := range subs {
 		if sub.Once == nil {
@@ -196,7 +197,7 @@ func (p *Pipeline) acceptWithKeys(ctx context.Context, c store.Conn, subs []Subm
 	return p.answerFollowers(ctx, c, subs, receipts, first)
 }
 
-// answerFollowers answers the submissions whose key came before in the same commit.
+// answerFollowers answers the submissions whose key came earlier in the same commit.
 func (p *Pipeline) answerFollowers(ctx context.Context, c store.Conn, subs []Submission, receipts []Receipt, first map[keyRef]int) error {
 	for i, sub := range subs {
 		if sub.Once == nil {

@@ -22,7 +22,7 @@ type webhookAcknowledgementRow struct {
 
 func (webhookAcknowledgementRow) TableName() string { return "webhook_acknowledgements" }
 
-// Acknowledge stores the acknowledgement of a problem of the account's webhook, in place of the one before.
+// Acknowledge stores the acknowledgement of a problem of the account's webhook, in place of an earlier one.
 func (p *Pipeline) Acknowledge(ctx context.Context, account string, webhook domain.WebhookID, a domain.Acknowledgement) error {
 	return store.Wrap("acknowledge", p.db.Tx(ctx, func(tx *gorm.DB) error {
 		if _, _, err := p.webhook(tx, account, webhook, true); err != nil {

@@ -15,11 +15,11 @@ import (
 	"waybill.dev/shared/store"
 )
 
-// AddAlert adds an alert to the log of an account, if one of its webhooks is registered for it, in the transaction that
-// makes what it tells of, and that has begun with Store.AddsEvents. The relay publishes it.
+// AddAlert adds an alert to the log of an account, if one of its webhooks is registered for it. tx is the transaction
+// that makes the change which the alert reports; it has begun with Store.AddsEvents. The relay publishes the alert.
 func AddAlert(ctx context.Context, db *store.Store, tx *gorm.DB, account string, kind domain.EventType, data any) error {
 	var registered []string
-	// LIKE is what their index has.
+	// LIKE, because the index has the same condition.
 	err := tx.Model(&webhookRow{}).Where("account = ? AND events LIKE '%waybill.%' AND NOT deleted", account).Pluck("events", &registered).Error
 	if err != nil {
 		return fmt.Errorf("read webhooks for alerts: %w", err)

@@ -19,8 +19,8 @@ func (p *Pipeline) ConfigVersion(ctx context.Context) (int64, error) {
 	return version, store.Wrap("read configuration version", err)
 }
 
-// Webhooks returns the webhooks of all accounts that changed after version since, the
-// deleted ones too, and the version that the answer stands for. Since 0: all live ones.
+// Webhooks returns the webhooks of all accounts that changed after version since, deleted ones
+// included, and the version that this covers. since 0: all webhooks that exist.
 func (p *Pipeline) Webhooks(ctx context.Context, since int64) ([]domain.Webhook, int64, error) {
 	var webhooks []domain.Webhook
 	var version int64
@@ -48,8 +48,7 @@ func (p *Pipeline) Webhooks(ctx context.Context, since int64) ([]domain.Webhook,
 	return webhooks, version, nil
 }
 
-// LiveWebhooks returns those of the webhooks named, of any account, that are there and not
-// deleted.
+// LiveWebhooks returns the webhooks with these ids, of any account, that exist and are not deleted.
 func (p *Pipeline) LiveWebhooks(ctx context.Context, ids []domain.WebhookID) ([]domain.Webhook, error) {
 	texts := make([]string, len(ids))
 	for i, id := range ids {
@@ -66,8 +65,8 @@ func (p *Pipeline) LiveWebhooks(ctx context.Context, ids []domain.WebhookID) ([]
 	return webhooks, store.Wrap("look webhooks up", p.giveKeys(p.db.Reading(ctx), webhooks))
 }
 
-// Healths returns the webhooks' healths that were written at since or later, by the
-// clocks of those who wrote them: ask with a margin. The zero time: all of them.
+// Healths returns the webhooks' healths that were written at since or later, by the clocks of their
+// writers, so callers subtract a margin. The zero time: all healths.
 func (p *Pipeline) Healths(ctx context.Context, since time.Time) ([]domain.Health, error) {
 	query := p.db.Reading(ctx)
 	if !since.IsZero() {

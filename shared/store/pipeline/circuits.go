@@ -21,8 +21,8 @@ func (r webhookCircuitRow) domain() domain.Circuit {
 	return c
 }
 
-// GetCircuit returns what the dispatchers said of a webhook's circuit; the zero Circuit: nothing
-// yet, as no attempt has failed.
+// GetCircuit returns the recorded state of a webhook's circuit; the zero Circuit: there is none
+// yet, because no attempt has failed.
 func (p *Pipeline) GetCircuit(ctx context.Context, id domain.WebhookID) (domain.Circuit, error) {
 	var row webhookCircuitRow
 	err := p.db.Reading(ctx).Where("webhook_id = ?", string(id)).Take(&row).Error
@@ -32,8 +32,8 @@ func (p *Pipeline) GetCircuit(ctx context.Context, id domain.WebhookID) (domain.
 	return row.domain(), store.Wrap("get circuit", err)
 }
 
-// Circuits returns what the dispatchers said of the circuits of webhooks. Those of which nothing was
-// said are left out.
+// Circuits returns the recorded states of the circuits of webhooks. Webhooks without a record are
+// left out.
 func (p *Pipeline) Circuits(ctx context.Context, ids []domain.WebhookID) (map[domain.WebhookID]domain.Circuit, error) {
 	var rows []webhookCircuitRow
 	if err := p.db.Reading(ctx).Where("webhook_id IN ?", ids).Find(&rows).Error; err != nil {
@@ -50,7 +50,7 @@ func byWebhook(rows []webhookCircuitRow) map[domain.WebhookID]domain.Circuit {
 	return said
 }
 
-// FailingCircuits returns what was said of those webhooks whose last attempt failed.
+// FailingCircuits returns the recorded circuits of the webhooks whose last attempt failed.
 func (p *Pipeline) FailingCircuits(ctx context.Context) (map[domain.WebhookID]domain.Circuit, error) {
 	var rows []webhookCircuitRow
 	if err := p.db.Reading(ctx).Where("failures > 0").Find(&rows).Error; err != nil {

@@ -32,23 +32,23 @@ func leads(c store.Cursor) bool {
 	return false
 }
 
-// leadsWith tells the same, and whether the cursor is one of the same filter.
+// leadsWith returns a function that reports the same, and whether the cursor has this filter.
 func leadsWith(filter uint64) func(store.Cursor) bool {
 	return func(c store.Cursor) bool { return c.Filter == filter && leads(c) }
 }
 
-// digest tells filters apart by their values.
+// digest returns a number that differs for filters with different values.
 func digest(values ...any) uint64 {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%#v", values)
 	return h.Sum64()
 }
 
-// lastYear is the last one that a time in RFC 3339 has.
+// lastYear is the last year of times in RFC 3339.
 const lastYear = 9999
 
-// ceilMillisecond rounds up, as acceptance times have milliseconds: an event received
-// at or after t is one received at or after the result.
+// ceilMillisecond rounds up to milliseconds, which acceptance times have: an event was received at
+// or after t exactly if it was received at or after the result.
 func ceilMillisecond(t time.Time) time.Time {
 	if epoch := time.UnixMilli(0); t.Before(epoch) {
 		return epoch.UTC()

@@ -37,14 +37,14 @@ type DeliveryFilter struct {
 	Cursor       string // where the page before ended
 }
 
-// Whether a delivery's webhook is deleted, and whether a retry or replay of it has been
-// asked for and not answered: both change what is shown.
+// sqlDead is whether a delivery's webhook is deleted. sqlOpen is whether a retry or replay of the
+// delivery was asked for and not answered. Both change how the delivery is shown.
 const (
 	sqlDead = `EXISTS (SELECT 1 FROM webhooks w WHERE w.id = d.webhook_id AND w.deleted)`
 	sqlOpen = `EXISTS (SELECT 1 FROM requests r WHERE r.delivery_id = d.id)`
 
-	// sqlCut holds for a delivery that overflowed before its webhook's circuit opened: it waits for the circuit, too.
-	// Nothing is written to such deliveries when the circuit opens or closes. With EXISTS, Postgres would read all circuits.
+	// sqlCut holds for a delivery that overflowed before its webhook's circuit opened: it now waits for the circuit, too.
+	// Such deliveries are not written when the circuit opens or closes. With EXISTS, Postgres would read all circuits.
 	sqlCut = `(d.in_lane AND d.reason = '` + domain.ReasonOverCap + `' AND d.status IN ('pending', 'retrying')
 		AND coalesce((SELECT c.open_since IS NOT NULL FROM webhook_circuits c WHERE c.webhook_id = d.webhook_id), FALSE))`
 
@@ -58,32 +58,32 @@ const (
 const sqlListed = `d.day, d.id, d.account, d.webhook_id, d.event_id, d.event_type, d.status, d.attempts,
 	d.next_attempt_at, d.in_lane, d.reason, d.test, d.sequence, d.updated_at, d.last_class, d.last_status, d.attempt_status`
 
-// sqlWhole is all of a delivery's row, with the attempt that is in it.
+// sqlWhole has all columns of a delivery's row, including those of the attempt in the row.
 const sqlWhole = sqlListed + `, d.rev, d.run_attempts, d.run_started_at, d.attempt_id, d.attempt_number, d.attempt_started_at,
 	d.attempt_us, d.attempt_class, d.attempt_error, d.attempt_body, d.attempt_transcript`
 
-// sqlRequested shows a request as the delivery that it asks for, with what is known of
-// an earlier run.
+// sqlRequested has the columns of a request as those of the delivery that it asks for, with the
+// values of an earlier run.
 const sqlRequested = `r.day, r.delivery_id AS id, r.account, r.webhook_id, r.event_id, r.event_type,
 	coalesce(d.status, 'pending') AS status, coalesce(d.attempts, 0) AS attempts,
 	r.test, d.sequence, r.created_at AS updated_at, d.last_class, d.last_status, d.attempt_status`
 
-// sqlNew holds for a request that has no delivery yet. Only tests make one; the others are of a delivery in the log.
+// sqlNew holds for a request that has no delivery yet. Only tests make such requests; the others are for a delivery in the log.
 const sqlNew = "r.kind = '" + requestTest + "' AND d.id IS NULL"
 
 const sqlRequestJoin = `requests AS r LEFT JOIN deliveries AS d
 	ON d.account = r.account AND d.id = r.delivery_id AND d.day = r.day`
 
-// listedRow is a delivery with what changes how it is shown.
+// listedRow is a delivery with the facts that change how it is shown.
 type listedRow struct {
-	Delivery deliveryRow `gorm:"embedded"` // exported: gorm looks into no other
+	Delivery deliveryRow `gorm:"embedded"` // exported, because gorm ignores unexported fields
 	Open     bool
 	Dead     bool
 	Cut      bool
 }
 
-// shown returns the delivery as the log presents it: failed when its webhook is deleted
-// and it was not through, pending while a request for it is open, and retrying while the circuit that it waits for is.
+// shown returns the delivery as the log shows it: as failed when its webhook was deleted before the delivery ended, as
+// pending while a request for it is open, and as retrying while the circuit that it waits for is open.
 func (r listedRow) shown() domain.Delivery {
 	d := r.Delivery.domain()
 	switch {
@@ -97,12 +97,11 @@ func (r listedRow) shown() domain.Delivery {
 	return d
 }
 
-// ListDeliveries returns a page of deliveries, those of the newest events first, and the
-// cursor of the next; empty: there is none. A delivery whose retry or replay is asked
-// for shows as pending; a test is listed from the moment it was asked for; one that was
-// not through when its webhook was deleted shows as failed. The filters by status and reason
-// go by what is shown. A page may be shorter than the limit, and even empty, when few of the
-// deliveries that were looked through are of the filter: the next cursor goes on. ErrCursor: the cursor is not one of this list.
+// ListDeliveries returns a page of deliveries, those of the newest events first, and the cursor of the next page; empty: there
+// is none. A delivery whose retry or replay was asked for is shown as pending. A test is listed as soon as it was asked for. A
+// delivery that had not ended when its webhook was deleted is shown as failed. The filters by status and reason use what is
+// shown. A page may be shorter than the limit, and even empty, when few of the deliveries that were checked match the filter:
+// the next cursor goes on. ErrCursor: the cursor is not one of this list.
 func (p *Pipeline) ListDeliveries(ctx context.Context, f DeliveryFilter) ([]domain.Delivery, string, error) {
 	filter := f.digest()
 	after, err := store.DecodeCursor(f.Cursor, listDeliveries, f.Account, leadsWith(filter))
@@ -134,7 +133,7 @@ func (p *Pipeline) ListDeliveries(ctx context.Context, f DeliveryFilter) ([]doma
 	return found, next, nil
 }
 
-// digest tells the filter's cursors from those of others.
+// digest returns a number that differs for other filters, to recognise the cursors of this one.
 func (f DeliveryFilter) digest() uint64 {
 	test := "any"
 	if f.Test != nil {
@@ -143,11 +142,11 @@ func (f DeliveryFilter) digest() uint64 {
 	return digest(f.Webhook, f.EventID, f.Status, f.Reason, f.Type, f.Shipment, f.Class, f.StatusCode, test, f.Since.UnixNano(), f.Until.UnixNano())
 }
 
-// deliveryScope is a filter in terms of the ids, which sort and tell time and day.
+// deliveryScope is a filter expressed by ids, which sort by time and contain the day.
 type deliveryScope struct {
 	filter   DeliveryFilter
-	from, to domain.DeliveryID // bounds, from inclusive, to exclusive; empty: none
-	events   []acceptance      // of the event or shipment that is filtered by
+	from, to domain.DeliveryID // the first id, and the first one after the last; empty: no bound
+	events   []acceptance      // of the event or shipment in the filter
 	empty    bool
 	cut      bool // there are older events
 }
@@ -174,18 +173,18 @@ func newDeliveryScope(tx *gorm.DB, f DeliveryFilter, after *store.Cursor) (deliv
 	return scope, nil
 }
 
-// byEvents reports whether the events are known whose deliveries are asked for.
+// byEvents reports whether the filter names an event or a shipment, so that the events are known.
 func (scope deliveryScope) byEvents() bool {
 	return scope.filter.EventID != "" || scope.filter.Shipment != ""
 }
 
-// bound adds the filter's conditions to a query whose tables' columns are named.
+// bound adds the filter's conditions to a query. table and id name the columns.
 func (scope deliveryScope) bound(query *gorm.DB, table, id string) *gorm.DB {
 	f := scope.filter
 	whose, owner := table+".account = ?", f.Account
 	switch {
 	case f.Webhook == "":
-	case table == "d": // By webhook the list is short, and no statistics should say otherwise: IS TRUE.
+	case table == "d": // IS TRUE: the list of a webhook is short, whatever the statistics say
 		whose, owner = "d.webhook_id = ?", string(f.Webhook)
 		query = query.Where("(d.account = ?) IS TRUE", f.Account)
 	default: // requests: their index begins with the account
@@ -201,12 +200,12 @@ func (scope deliveryScope) bound(query *gorm.DB, table, id string) *gorm.DB {
 	if !scope.byEvents() {
 		return query.Where(whose, owner)
 	}
-	// With its day named, only one partition of deliveries is planned. The table of requests has no partitions, and its
-	// index by day would lead to all requests of the day.
+	// With the day in the query, only one partition of deliveries is planned. The table of requests has no
+	// partitions, and its index by day would lead to all requests of the day.
 	if day := store.DateOf(scope.events[0].at); table == "d" && day == store.DateOf(scope.events[len(scope.events)-1].at) {
 		query = query.Where(table+".day = ?", day)
 	}
-	// Whose they are stands in each of the ranges, and nowhere else: SQLite would read all that the owner has.
+	// The owner is in each of the ranges, and nowhere else. Otherwise SQLite would read everything that the owner has.
 	var ranges []string
 	var args []any
 	for _, e := range scope.events {
@@ -216,12 +215,12 @@ func (scope deliveryScope) bound(query *gorm.DB, table, id string) *gorm.DB {
 	return query.Where("("+strings.Join(ranges, " OR ")+")", args...)
 }
 
-// eventsAtOnce is how many events' deliveries are read at a time. They are of one day: of
-// others, the partitions would be planned for every event.
+// eventsAtOnce is for how many events deliveries are read at a time. The events are of one day:
+// otherwise the partitions would be planned for every event.
 const eventsAtOnce = 50
 
-// page reads up to limit deliveries. looked is where it has stopped when it has found fewer
-// without having looked at all of them; empty: there are no others.
+// page reads up to limit deliveries. If it has found fewer without having checked all deliveries,
+// looked is where it stopped; empty: there are no more.
 func (scope deliveryScope) page(tx *gorm.DB, limit int) (found []domain.Delivery, looked domain.DeliveryID, err error) {
 	if !scope.byEvents() {
 		return scope.list(tx, limit)
@@ -229,7 +228,7 @@ func (scope deliveryScope) page(tx *gorm.DB, limit int) (found []domain.Delivery
 	all := scope.events
 	for len(all) > 0 && len(found) < limit {
 		n := 1
-		// What is accepted in one millisecond is read together, for it is sorted by id.
+		// Events of the same millisecond are read together, because they are sorted by id.
 		for n < len(all) && (n < eventsAtOnce || all[n].at.Equal(all[n-1].at)) && store.DateOf(all[n].at) == store.DateOf(all[0].at) {
 			n++
 		}
@@ -283,8 +282,8 @@ func (scope deliveryScope) list(tx *gorm.DB, limit int) (found []domain.Delivery
 	return found, looked, nil
 }
 
-// loggedCondition selects the rows of deliveries that are shown with status, in terms
-// that the partial indexes know.
+// loggedCondition selects the rows of deliveries that are shown with status, with conditions that
+// the partial indexes have.
 func loggedCondition(status domain.Status) string {
 	switch status {
 	case domain.StatusFailed:
@@ -301,8 +300,8 @@ func loggedCondition(status domain.Status) string {
 	return ""
 }
 
-// requestedCondition selects the open requests that are listed with status beside the
-// log: those that have no delivery yet, and as pending all of them.
+// requestedCondition selects the open requests that are listed with status in addition to the log:
+// those that have no delivery yet and, for pending, all of them.
 func requestedCondition(status domain.Status) string {
 	switch status {
 	case "":
@@ -315,8 +314,7 @@ func requestedCondition(status domain.Status) string {
 	return ""
 }
 
-// GetDelivery returns one delivery as the log shows it, with its attempts in the order
-// in which they were made.
+// GetDelivery returns one delivery as the log shows it, with its attempts in their order.
 func (p *Pipeline) GetDelivery(ctx context.Context, account string, id domain.DeliveryID) (domain.Delivery, []domain.Attempt, error) {
 	at, ok := id.ReceivedAt()
 	if !ok {
@@ -339,8 +337,8 @@ func (p *Pipeline) GetDelivery(ctx context.Context, account string, id domain.De
 	return found, attempts, nil
 }
 
-// takeDelivery reads one delivery as it is shown, from the log, where lock applies, or
-// from the request for it.
+// takeDelivery reads one delivery as it is shown: from the log, with lock, or from the request for
+// it.
 func takeDelivery(tx *gorm.DB, lock []clause.Expression, account string, id domain.DeliveryID, day store.Date) (listedRow, error) {
 	var row listedRow
 	err := tx.Table("deliveries AS d").Select(sqlWhole+", "+sqlOpen+" AS open, "+sqlDead+" AS dead, "+sqlCut+" AS cut").Clauses(lock...).
@@ -354,8 +352,9 @@ func takeDelivery(tx *gorm.DB, lock []clause.Expression, account string, id doma
 	return row, err
 }
 
-// maxAttempts bounds the attempts that are shown with a delivery, to the newest: who asks
-// for more and more retries of one makes no answer without end of them.
+// maxAttempts bounds the attempts that are shown with a delivery, to the newest ones, so that an
+// account that asks for more and more retries of a delivery can't make the answer longer and
+// longer.
 const maxAttempts = 1000
 
 func takeAttempts(tx *gorm.DB, row listedRow) ([]domain.Attempt, error) {

@@ -8,11 +8,11 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// maxLooked bounds how many deliveries are looked through for one page, in the order of an
-// index. 10,000 took a tenth of a second where they lie far apart; see BenchmarkFilters.
+// maxLooked bounds how many deliveries are checked for one page, in the order of an index. 10,000
+// took a tenth of a second where they lie far apart; see BenchmarkFilters.
 const maxLooked = 4_000
 
-// What the last attempt came to, where the row does not say it: see the columns.
+// The class and status of the last attempt, also where the row does not have them: see the columns.
 const (
 	sqlClass  = `coalesce(d.last_class, CASE WHEN d.attempts = 1 AND d.attempt_status BETWEEN 200 AND 299 THEN 'ok' END)`
 	sqlStatus = `coalesce(d.last_status, CASE WHEN d.attempts = 1 THEN d.attempt_status END)`
@@ -24,13 +24,13 @@ type condition struct {
 	args []any
 }
 
-// failed reports whether the filter is about attempts that failed: then it is not delivered.
+// failed reports whether the filter asks for failed attempts: then the delivery is not delivered.
 func (f DeliveryFilter) failed() bool {
 	return f.Class != "" && f.Class != domain.ClassOK || f.StatusCode != 0 && domain.ClassOf(f.StatusCode) != domain.ClassOK
 }
 
-// indexed returns the conditions that an index has its order for, at most one of which is
-// more than that it is not delivered.
+// indexed returns the conditions for which an index has the order of the list. At most one of them
+// says more than that the delivery is not delivered.
 func (f DeliveryFilter) indexed() []condition {
 	var list []condition
 	add := func(sql string, args ...any) { list = append(list, condition{sql, args}) }
@@ -47,7 +47,7 @@ func (f DeliveryFilter) indexed() []condition {
 		if !open {
 			add("d.test")
 		}
-	case f.Reason == domain.ReasonWebhookDeleted, f.Reason == domain.ReasonCircuitOpen: // rows with other reasons are shown with it, too
+	case f.Reason == domain.ReasonWebhookDeleted, f.Reason == domain.ReasonCircuitOpen: // rows with other reasons are also shown with this one
 	case f.Reason != "":
 		add("d.reason = ? AND d.reason <> ''", f.Reason)
 	case f.Test != nil && *f.Test && !open:
@@ -56,7 +56,7 @@ func (f DeliveryFilter) indexed() []condition {
 	return list
 }
 
-// others returns the conditions that the deliveries are looked through for.
+// others returns the conditions for which each delivery is checked.
 func (f DeliveryFilter) others() []condition {
 	var list []condition
 	add := func(sql string, args ...any) { list = append(list, condition{sql, args}) }
@@ -81,8 +81,8 @@ func (f DeliveryFilter) others() []condition {
 	return list
 }
 
-// shownReason selects the rows that are shown with a reason, which is its argument: see
-// listedRow.shown.
+// shownReason selects the rows that are shown with a reason, which is the argument of the
+// condition: see listedRow.shown.
 func shownReason(reason string) string {
 	const ended = "d.status IN ('delivered', 'failed')"
 	asStored := "d.reason = ? AND (NOT " + sqlDead + " OR " + ended + ") AND (NOT " + sqlOpen + " OR " + sqlDead + ")"
@@ -123,12 +123,12 @@ func (f DeliveryFilter) requested(query *gorm.DB) *gorm.DB {
 	return query
 }
 
-// walked selects deliveries in the order of an index. It applies the conditions that an index
-// serves; the filter's others are applied later.
+// walked selects deliveries in the order of an index, with the conditions that an index serves. The
+// filter's other conditions are applied later.
 func (scope deliveryScope) walked(tx *gorm.DB) *gorm.DB {
 	query := scope.bound(tx.Table("deliveries AS d"), "d", "d.id")
 	if scope.byEvents() {
-		return query // they are few, and found by their ids
+		return query // these are few, and are found by their ids
 	}
 	for _, c := range scope.filter.indexed() {
 		query = query.Where(c.sql, c.args...)
@@ -136,13 +136,14 @@ func (scope deliveryScope) walked(tx *gorm.DB) *gorm.DB {
 	return query
 }
 
-// bounded reports whether maxLooked applies: deliveries are looked through, and not those of
-// known events.
+// bounded reports whether maxLooked applies: deliveries are checked one by one, and their events
+// are not known.
 func (scope deliveryScope) bounded() bool {
 	return !scope.byEvents() && len(scope.filter.others()) > 0
 }
 
-// logged selects the deliveries of the filter, of the first maxLooked where that applies.
+// logged selects the deliveries that match the filter, among the first maxLooked where that
+// applies.
 func (scope deliveryScope) logged(tx *gorm.DB) *gorm.DB {
 	query := scope.walked(tx)
 	if scope.bounded() {
@@ -154,7 +155,7 @@ func (scope deliveryScope) logged(tx *gorm.DB) *gorm.DB {
 	return query
 }
 
-// horizon returns the last delivery that was looked at; empty: there are no others.
+// horizon returns the last delivery that was checked; empty: there are no more.
 func (scope deliveryScope) horizon(tx *gorm.DB) (domain.DeliveryID, error) {
 	if !scope.bounded() {
 		return "", nil

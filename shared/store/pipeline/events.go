@@ -41,9 +41,9 @@ type EventFilter struct {
 	Cursor       string // where the page before ended
 }
 
-// ListEvents returns a page of events, the newest first, and the cursor of the next;
-// empty: there is none. They are fewer than the filter's limit when they are large, see
-// MaxPageBytes. ErrCursor: the cursor is not one of this list.
+// ListEvents returns a page of events, the newest first, and the cursor of the next page; empty:
+// there is none. When events are large, there are fewer than the filter's limit, see MaxPageBytes.
+// ErrCursor: the cursor is not one of this list.
 func (p *Pipeline) ListEvents(ctx context.Context, f EventFilter) ([]domain.Event, string, error) {
 	filter := f.digest()
 	after, err := store.DecodeCursor(f.Cursor, listEvents, f.Account, leadsWith(filter))
@@ -93,7 +93,7 @@ func newestFirst(a store.Instant, idA string, b store.Instant, idB string) int {
 	return cmp.Or(cmp.Compare(b, a), cmp.Compare(idB, idA))
 }
 
-// eventMark is where an event is in the list, and what it weighs in bytes.
+// eventMark is an event's place in the list, and its size in bytes.
 type eventMark struct {
 	ReceivedAt store.Instant
 	ID         string
@@ -101,14 +101,14 @@ type eventMark struct {
 	part       eventPart
 }
 
-// eventPart is a part of a list that an index has in its order: the events of one type and
-// source, or, where both are empty, those of the shipment that is filtered by.
+// eventPart is a part of the list for which an index has the order: the events of one type and
+// source or, if both are empty, those of the filter's shipment.
 type eventPart struct {
 	kind   domain.EventType
 	source domain.Source
 }
 
-// parts returns those that the list is merged from.
+// parts returns the parts from which the list is merged.
 func (f EventFilter) parts() []eventPart {
 	if f.Shipment != "" {
 		return []eventPart{{}}
@@ -126,7 +126,7 @@ func (f EventFilter) parts() []eventPart {
 	var parts []eventPart
 	for _, kind := range types {
 		for _, source := range sources {
-			if kind.Alert() == (source == domain.SourceWaybill) { // nobody else makes alerts
+			if kind.Alert() == (source == domain.SourceWaybill) { // only Waybill makes alerts
 				parts = append(parts, eventPart{kind, source})
 			}
 		}
@@ -134,8 +134,8 @@ func (f EventFilter) parts() []eventPart {
 	return parts
 }
 
-// marks returns the first events of each part, without their bodies: what fits a page is
-// known before any body is read.
+// marks returns the first events of each part, without their bodies, so that the events that fit
+// into a page are known before any body is read.
 func (f EventFilter) marks(tx *gorm.DB, after *store.Cursor, parts []eventPart) ([]eventMark, error) {
 	var marks []eventMark
 	for _, part := range parts {
@@ -152,7 +152,7 @@ func (f EventFilter) marks(tx *gorm.DB, after *store.Cursor, parts []eventPart) 
 	return marks, nil
 }
 
-// firstPage returns those that make a page, and whether there are more.
+// firstPage returns the marks that make a page, and whether there are more.
 func firstPage(marks []eventMark, limit int) (page []eventMark, more bool) {
 	slices.SortFunc(marks, func(a, b eventMark) int { return newestFirst(a.ReceivedAt, a.ID, b.ReceivedAt, b.ID) })
 	page = marks[:min(len(marks), limit)]
@@ -164,8 +164,8 @@ func firstPage(marks []eventMark, limit int) (page []eventMark, more bool) {
 	return page, len(page) < len(marks)
 }
 
-// of selects the filter's events of one part, the newest first. IS TRUE keeps what a
-// shipment's few events are looked through for out of the choice of an index.
+// of selects the filter's events of one part, the newest first. IS TRUE keeps the conditions by
+// which a shipment's few events are checked out of the choice of an index.
 func (f EventFilter) of(tx *gorm.DB, after *store.Cursor, part eventPart) *gorm.DB {
 	query := f.bound(tx, after).Order("received_at DESC, id DESC")
 	if f.Shipment == "" {
@@ -181,7 +181,7 @@ func (f EventFilter) of(tx *gorm.DB, after *store.Cursor, part eventPart) *gorm.
 	return query
 }
 
-// digest tells the filter's cursors from those of others.
+// digest returns a number that differs for other filters, to recognise the cursors of this one.
 func (f EventFilter) digest() uint64 {
 	values := []any{f.Type, f.Source, f.Shipment, f.Since.UnixNano(), f.Until.UnixNano()}
 	if len(f.Types) > 0 {
@@ -190,7 +190,7 @@ func (f EventFilter) digest() uint64 {
 	return digest(values...)
 }
 
-// bound adds the filter's account and times, and the end of the page before.
+// bound adds the filter's account and times, and where the page before ended.
 func (f EventFilter) bound(tx *gorm.DB, after *store.Cursor) *gorm.DB {
 	query := tx.Where("account = ?", f.Account)
 	if !f.Since.IsZero() {
@@ -209,7 +209,7 @@ func (f EventFilter) bound(tx *gorm.DB, after *store.Cursor) *gorm.DB {
 	return query
 }
 
-// GetEvent returns the account's newest event of that id.
+// GetEvent returns the account's newest event with an id.
 func (p *Pipeline) GetEvent(ctx context.Context, account, id string) (domain.Event, error) {
 	var row eventRow
 	err := p.db.Reading(ctx).Where("account = ? AND id = ?", account, id).Order("day DESC").Take(&row).Error
@@ -219,20 +219,19 @@ func (p *Pipeline) GetEvent(ctx context.Context, account, id string) (domain.Eve
 	return row.domain(), nil
 }
 
-// acceptance is a time at which an event was accepted: the deliveries that came of it begin
-// with that millisecond.
+// acceptance is a time at which an event was accepted. The ids of the deliveries of that acceptance
+// begin with the millisecond.
 type acceptance struct {
 	at time.Time
 	id string
 }
 
-// maxEvents bounds the events of a shipment that are looked through for one page of
-// deliveries.
+// maxEvents bounds the events of a shipment whose deliveries are checked for one page.
 const maxEvents = 200
 
-// acceptances returns, the newest first, when the account's events of the filter's id, its
-// shipment, or both were accepted. cut: a shipment has older ones. Of its events, those
-// count that were accepted before the deliveries that begin with before.
+// acceptances returns, the newest first, the acceptances of the account's events with the filter's
+// id, its shipment, or both. cut: a shipment has older events. Only events of a shipment that were
+// accepted before the deliveries that begin with before count.
 func acceptances(tx *gorm.DB, f DeliveryFilter, before domain.DeliveryID) (list []acceptance, cut bool, err error) {
 	query := tx.Select("id", "received_at", "repeats").Where("account = ?", f.Account)
 	if f.EventID != "" {
@@ -245,7 +244,7 @@ func acceptances(tx *gorm.DB, f DeliveryFilter, before domain.DeliveryID) (list 
 		query = query.Where("received_at <= ? AND day <= ?", store.InstantOf(at), store.DateOf(at))
 	}
 	if !f.Since.IsZero() {
-		query = query.Where("day >= ?", store.DateOf(f.Since)) // a repeat may have come later
+		query = query.Where("day >= ?", store.DateOf(f.Since)) // a repeat may have come after that day
 	}
 	var rows []eventRow
 	if err := query.Find(&rows).Error; err != nil {
@@ -263,7 +262,8 @@ func acceptances(tx *gorm.DB, f DeliveryFilter, before domain.DeliveryID) (list 
 	}
 	slices.SortStableFunc(list, func(a, b acceptance) int { return b.at.Compare(a.at) })
 	if cut = len(rows) == maxEvents && list[0].at.After(list[len(list)-1].at); cut {
-		// Others of the same millisecond may have been cut off: they come with the next page.
+		// Other events of the same millisecond may have been cut off: all of them come with the
+		// next page.
 		oldest := list[len(list)-1].at
 		list = slices.DeleteFunc(list, func(a acceptance) bool { return a.at.Equal(oldest) })
 	}
@@ -276,10 +276,10 @@ type dayRef struct {
 	eventRef
 }
 
-// bodyPage bounds how many events one look-up names.
+// bodyPage bounds how many events one query names.
 const bodyPage = 500
 
-// storedEvents returns those of the referenced events that are still in the log.
+// storedEvents returns the referenced events that are still in the log.
 func storedEvents(tx *gorm.DB, refs []dayRef) (map[dayRef]domain.Event, error) {
 	type group struct {
 		day     store.Date

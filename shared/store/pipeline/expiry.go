@@ -8,21 +8,21 @@ import (
 	"waybill.dev/shared/store"
 )
 
-// sends is whether something is sent to the webhook w, whose health is h.
+// sends is the condition that deliveries are sent to the webhook w with the health h.
 const sends = "w.active AND NOT w.deleted AND w.delivery = 'push' AND (h.disabled_version IS NULL OR h.disabled_version = 0 OR h.disabled_version < w.activated_version)"
 
 const webhooksWithHealth = "webhooks w LEFT JOIN webhook_health h ON h.webhook_id = w.id"
 
-// expiring is where things of a kind are that end.
+// expiring says where the things of one kind are that expire.
 type expiring struct {
 	kind                     domain.ExpiryKind
 	from                     string // the tables
 	at, account, where, what string // what: id and URL of the webhook, id of the key
 }
 
-// expiries are the kinds in these tables. Each has an index by the time of its end, for all accounts. Secrets and
-// credentials of webhooks have another one by account. The certificates of receivers have not: IS TRUE makes the database
-// use the index by time, because few certificates end soon and an account may have many webhooks.
+// expiries returns the kinds in these tables. Each has an index by expiry for all accounts. Secrets and credentials of
+// webhooks have another index by account. Certificates of receivers have none: IS TRUE makes the database use the index
+// by time, because few certificates end soon and an account may have many webhooks.
 func expiries() []expiring {
 	const webhook, receivers = "w.id AS webhook, w.url AS url, '' AS key", "webhook_health h JOIN webhooks w ON w.id = h.webhook_id"
 	return []expiring{
@@ -36,8 +36,9 @@ func expiries() []expiring {
 	}
 }
 
-// Expiring returns what of an account's webhooks and signing keys ends within ExpirySoon from
-// now on, and the certificates that have ended: of each kind at most limit, the soonest first.
+// Expiring returns the secrets, credentials, signing keys and certificates of an account that end
+// within ExpirySoon from now on, and the certificates that have ended: of each kind at most limit,
+// the soonest first.
 func (p *Pipeline) Expiring(ctx context.Context, account string, now time.Time, limit int) ([]domain.Expiry, error) {
 	var found []domain.Expiry
 	tx := p.db.Reading(ctx)
@@ -59,7 +60,7 @@ func (p *Pipeline) Expiring(ctx context.Context, account string, now time.Time, 
 	return found, nil
 }
 
-// CountExpiring counts the same over all accounts, of each kind at most domain.MaxExpiring: the soonest.
+// CountExpiring counts them over all accounts, at most domain.MaxExpiring of each kind: the soonest.
 func (p *Pipeline) CountExpiring(ctx context.Context, now time.Time) ([]domain.ExpiryCount, error) {
 	var counts []domain.ExpiryCount
 	tx := p.db.Reading(ctx)

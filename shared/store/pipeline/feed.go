@@ -15,34 +15,33 @@ import (
 	"waybill.dev/shared/store"
 )
 
-// ErrBeyondRetention is returned for a cursor after which there were events that are not kept
-// any more.
+// ErrBeyondRetention is returned for a cursor if events after it are not kept any more.
 var ErrBeyondRetention = errors.New("beyond the retention")
 
 // FeedQuery asks for a page of a webhook's feed.
 type FeedQuery struct {
 	Account string
 	Webhook domain.WebhookID
-	Types   []domain.EventType // those that the webhook is registered for
-	After   string             // a cursor of the same webhook; empty: the oldest that is kept
+	Types   []domain.EventType // the types that the webhook is registered for
+	After   string             // a cursor of the same webhook; empty: from the oldest event that is kept
 	Limit   int                // 1..1000; 0: 100
-	// Match chooses among the events; nil: all of them.
+	// Match selects events; nil: all of them.
 	Match func(domain.Event) bool
 }
 
 // FeedPage is a part of a feed.
 type FeedPage struct {
-	// Events are those that the webhook wants. There may be fewer than the limit, and even none,
-	// when they are large or Match leaves many out; Done says whether there are others.
+	// Events are the events that the webhook wants. There may be fewer than the limit, even none,
+	// when they are large or Match rejects many; Done says whether there are more.
 	Events []domain.Event
 	Cursor string
-	// Done tells that nothing more was committed, or not before a transaction that still runs.
+	// Done means that no more events were committed, or none before a transaction that still runs.
 	Done bool
 }
 
-// Feed returns events in the order of the transactions that added them. Nothing is skipped: while
-// a transaction runs, the events of later transactions are not returned. ErrCursor: the cursor is
-// none of this webhook.
+// Feed returns events in the order of the transactions that added them. Nothing is skipped: while a
+// transaction runs, the events of later transactions are not returned. ErrCursor: the cursor is not
+// one of this webhook.
 func (p *Pipeline) Feed(ctx context.Context, q FeedQuery) (FeedPage, error) {
 	after, err := decodeFeedCursor(q.After, q.Account, q.Webhook)
 	if err != nil {
@@ -65,7 +64,7 @@ func (p *Pipeline) Feed(ctx context.Context, q FeedQuery) (FeedPage, error) {
 		next := feedCursor{Account: q.Account, Webhook: string(q.Webhook), FeedPlace: after.FeedPlace, Kept: after.Kept}
 		end := beforeXact(horizon.Horizon)
 		switch {
-		case !more && end.compare(after.FeedPlace) >= 0: // all below the horizon is read
+		case !more && end.compare(after.FeedPlace) >= 0: // everything below the horizon is read
 			next.FeedPlace, next.Kept = end, now.Unix()
 		case len(marks) > 0:
 			last := marks[len(marks)-1]
@@ -81,8 +80,8 @@ func (p *Pipeline) Feed(ctx context.Context, q FeedQuery) (FeedPage, error) {
 	return page, nil
 }
 
-// FeedPlace is where an event is in the order of commits.
-type FeedPlace struct { // exported: gorm looks into no other
+// FeedPlace is an event's place in the order of commits.
+type FeedPlace struct { // exported, because gorm ignores unexported fields
 	Xact       int64         `json:"x"`
 	ReceivedAt store.Instant `json:"t"`
 	Place      int           `json:"p,omitempty"`
@@ -93,7 +92,7 @@ func (a FeedPlace) compare(b FeedPlace) int {
 	return cmp.Or(cmp.Compare(a.Xact, b.Xact), cmp.Compare(a.ReceivedAt, b.ReceivedAt), cmp.Compare(a.Place, b.Place), cmp.Compare(a.ID, b.ID))
 }
 
-// beforeXact is before all events of a transaction.
+// beforeXact returns the place before all events of a transaction.
 func beforeXact(xact int64) FeedPlace { return FeedPlace{Xact: xact, ReceivedAt: 1} }
 
 // feedMark is an event of a feed, without its body.
@@ -103,14 +102,14 @@ type feedMark struct {
 	Weight    int64
 }
 
-// sqlFeed selects an account's events of one type in the order of commits. The first two
-// columns after the type are compared once more by themselves, which is what the index finds.
+// sqlFeed selects an account's events of one type in the order of commits. The first two columns
+// after the type are compared a second time by themselves, so that the index is used.
 const sqlFeed = `SELECT xact, received_at, place, id, day, octet_length(payload) + 64 AS weight FROM events
 	WHERE account = ? AND type = ? AND xact < ? AND place >= 0
 		AND (xact, received_at) >= (?, ?) AND (xact, received_at, place, id) > (?, ?, ?, ?)
 	ORDER BY xact, received_at, place, id LIMIT ?`
 
-// marks returns the events that make the page, and whether there are more.
+// marks returns the events of the page, and whether there are more.
 func (q FeedQuery) marks(tx *gorm.DB, after FeedPlace, horizon int64) (page []feedMark, more bool, err error) {
 	limit := pageSize(q.Limit)
 	var marks []feedMark
@@ -156,7 +155,7 @@ func (q FeedQuery) events(tx *gorm.DB, marks []feedMark) ([]domain.Event, error)
 	return events, nil
 }
 
-// feedCursor is where a reader of a feed is: after a place, or before all of a transaction.
+// feedCursor is where a reader of a feed is: after a place, or before all events of a transaction.
 type feedCursor struct {
 	Account string `json:"a"`
 	Webhook string `json:"w"`
@@ -167,11 +166,11 @@ type feedCursor struct {
 	Kept int64 `json:"k,omitempty"`
 }
 
-// feedSlack is taken from a cursor's time before it is compared with the days that are kept: clocks
-// differ, and a transaction may add an event long after the event's time of acceptance.
+// feedSlack is subtracted from a cursor's time before that is compared with the days that are kept:
+// clocks differ, and a transaction may add an event long after the event's time of acceptance.
 const feedSlack = time.Hour
 
-// decodeFeedCursor reads a cursor of the account's webhook; of no cursor, it returns the
+// decodeFeedCursor reads a cursor of the account's webhook. For an empty text it returns the
 // beginning.
 func decodeFeedCursor(text, account string, webhook domain.WebhookID) (feedCursor, error) {
 	var c feedCursor
@@ -191,10 +190,10 @@ func decodeFeedCursor(text, account string, webhook domain.WebhookID) (feedCurso
 	return c, nil
 }
 
-// check reports whether all that comes after the cursor is kept.
+// check returns an error unless all events after the cursor are kept.
 func (c feedCursor) check(tx *gorm.DB, next int64) error {
 	if c.Account == "" {
-		return nil // from the oldest that is kept
+		return nil // from the oldest event that is kept
 	}
 	if c.Xact > next {
 		return fmt.Errorf("the cursor is ahead of the database: %w", store.ErrCursor)

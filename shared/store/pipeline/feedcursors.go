@@ -16,14 +16,14 @@ import (
 // MaxFeedCursors bounds the named cursors of a webhook.
 const MaxFeedCursors = 100
 
-// FeedCursor is a place in a webhook's feed that a receiver has named: up to there it has read.
+// FeedCursor is a named place in a webhook's feed up to which a receiver has read.
 type FeedCursor struct {
 	Name      string
 	Cursor    string
 	UpdatedAt time.Time
 }
 
-// webhookCursorRow is one.
+// webhookCursorRow is a named cursor.
 type webhookCursorRow struct {
 	WebhookID string `gorm:"primaryKey"`
 	Name      string `gorm:"primaryKey"`
@@ -38,15 +38,15 @@ func (r webhookCursorRow) shown() FeedCursor {
 	return FeedCursor{Name: r.Name, Cursor: r.Cursor, UpdatedAt: r.UpdatedAt.Time()}
 }
 
-// SetFeedCursor keeps a cursor of the webhook's feed under a name. store.ErrCursor: it is none;
-// domain.ErrLimit: the webhook has MaxFeedCursors others.
+// SetFeedCursor stores a cursor of the webhook's feed under a name. store.ErrCursor: it is not such
+// a cursor; domain.ErrLimit: the webhook has MaxFeedCursors others.
 func (p *Pipeline) SetFeedCursor(ctx context.Context, account string, webhook domain.WebhookID, name, cursor string) (FeedCursor, error) {
 	if _, err := decodeFeedCursor(cursor, account, webhook); err != nil || cursor == "" {
 		return FeedCursor{}, fmt.Errorf("set cursor: %w", store.ErrCursor)
 	}
 	row := webhookCursorRow{WebhookID: string(webhook), Name: name, Account: account, Cursor: cursor, UpdatedAt: store.InstantOf(p.db.Now())}
 	err := p.db.Tx(ctx, func(tx *gorm.DB) error {
-		// The lock on the webhook orders those who add names.
+		// The lock on the webhook orders transactions that add names.
 		if _, _, err := p.webhook(tx, account, webhook, true); err != nil {
 			return err
 		}
@@ -83,8 +83,8 @@ func (p *Pipeline) FeedCursors(ctx context.Context, account string, webhook doma
 	return list, store.Wrap("list cursors", err)
 }
 
-// DeleteFeedCursor forgets a named cursor of the account's webhook. domain.ErrNotFound: it has none of
-// this name.
+// DeleteFeedCursor deletes a named cursor of the account's webhook. domain.ErrNotFound: it has no
+// cursor with this name.
 func (p *Pipeline) DeleteFeedCursor(ctx context.Context, account string, webhook domain.WebhookID, name string) error {
 	return store.Wrap("delete cursor", p.db.Tx(ctx, func(tx *gorm.DB) error {
 		result := tx.Where("webhook_id = ? AND name = ? AND account = ?", string(webhook), name, account).Delete(&webhookCursorRow{})
@@ -98,13 +98,13 @@ func (p *Pipeline) DeleteFeedCursor(ctx context.Context, account string, webhook
 	}))
 }
 
-// cursorResources are what the audit log names of a change of a cursor.
+// cursorResources returns the resources of a change of a cursor, for the audit log.
 func cursorResources(webhook domain.WebhookID, name string) []domain.Resource {
 	return []domain.Resource{webhookResource(webhook), {Type: auditlog.ResourceCursor, Name: name}}
 }
 
-// ReadBeyond returns the names of the webhook's cursors that are beyond an event of the
-// account, by name: by those, it was read.
+// ReadBeyond returns the names of the webhook's cursors that are after an event of the account, in
+// the order of names: their receivers have read the event.
 func (p *Pipeline) ReadBeyond(ctx context.Context, webhook domain.WebhookID, event domain.EventKey) ([]string, error) {
 	var row eventRow
 	err := p.db.Reading(ctx).Select("xact", "received_at", "place", "id").

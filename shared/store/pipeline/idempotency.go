@@ -35,9 +35,9 @@ func (k keyRef) sealData() []byte {
 	return []byte("idempotency_keys|response|" + hex.EncodeToString(k.key[:]) + "|" + k.path + "|" + k.account)
 }
 
-// claim takes the key for this transaction, waiting for another one that holds it, and
-// returns nil; or else the answer that was given to it. domain.ErrConflict: it was used
-// with another body.
+// claim takes the key for this transaction and returns nil, or returns the answer that was given
+// for the key. It waits for another transaction that holds the key. domain.ErrConflict: the key was
+// used with another body.
 func (p *Pipeline) claim(ctx context.Context, c store.Conn, key keyRef, bodyHash [32]byte, now time.Time) (*StoredResponse, error) {
 	n, err := c.Exec(ctx, `
 		INSERT INTO idempotency_keys (account, path, key, body_hash, status, created_at)
@@ -50,7 +50,7 @@ func (p *Pipeline) claim(ctx context.Context, c store.Conn, key keyRef, bodyHash
 		return nil, fmt.Errorf("claim idempotency key: %w", err)
 	}
 	if n == 1 {
-		return nil, nil // no answer yet: the key is ours
+		return nil, nil // no answer yet: this transaction has the key
 	}
 	return p.storedResponse(ctx, c, key, bodyHash)
 }

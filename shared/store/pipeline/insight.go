@@ -12,27 +12,27 @@ import (
 	"waybill.dev/shared/store"
 )
 
-// MostCounted is up to which number the deliveries of one webhook are counted that are not through, and
-// CountedInLists those of each webhook of a list.
+// MostCounted is the number up to which the unfinished deliveries of one webhook are counted.
+// CountedInLists is the same for each webhook of a list.
 const (
 	MostCounted    = 100_000
 	CountedInLists = 1000
 )
 
-// OpenCounts are the numbers of a webhook's deliveries that have not ended, each up to a bound.
+// OpenCounts has the numbers of a webhook's unfinished deliveries, each up to a bound.
 type OpenCounts struct {
-	Waiting   int // for their first attempt, or for one that was asked for
+	Waiting   int // for their first attempt, or for an attempt that was asked for
 	Held      int // in the hold queue
 	Scheduled int // for their next attempt
-	// Oldest is the delivery of the earliest event among them; empty: there is none in the log.
+	// Oldest is the unfinished delivery of the earliest event; empty: the log has none.
 	Oldest domain.DeliveryID
 }
 
-// sqlWaits are the deliveries that the index deliveries_oldest has.
+// sqlWaits selects the deliveries that are in the index deliveries_oldest.
 const sqlWaits = "status IN ('pending', 'retrying', 'held')"
 
-// CountOpen counts the deliveries of an account's webhooks that have not ended: up to most of each webhook and kind, in
-// three statements at most.
+// CountOpen counts the unfinished deliveries of an account's webhooks: up to most of each webhook and kind, in three
+// statements at most.
 func (p *Pipeline) CountOpen(ctx context.Context, account string, most int, ids ...domain.WebhookID) (map[domain.WebhookID]OpenCounts, error) {
 	var rows []struct {
 		ID                                string
@@ -53,7 +53,7 @@ func (p *Pipeline) CountOpen(ctx context.Context, account string, most int, ids 
 		if err != nil {
 			return err
 		}
-		var some []string // that have any
+		var some []string // the webhooks that have any
 		for _, row := range rows {
 			if row.Pending+row.InLane+row.Inactive+row.Coming > 0 {
 				some = append(some, row.ID)
@@ -81,7 +81,7 @@ func (p *Pipeline) CountOpen(ctx context.Context, account string, most int, ids 
 	return counts, nil
 }
 
-// oldestOpen finds the oldest delivery of each webhook that has not ended. For each way to wait it reads the first
+// oldestOpen finds the oldest unfinished delivery of each webhook. For each kind of waiting it reads the first
 // entry of the index deliveries_oldest.
 func oldestOpen(tx *gorm.DB, webhooks []string) (map[string]domain.DeliveryID, error) {
 	if len(webhooks) == 0 {
@@ -105,11 +105,11 @@ func oldestOpen(tx *gorm.DB, webhooks []string) (map[string]domain.DeliveryID, e
 	return oldest, err
 }
 
-// recentDeliveries is how many of a webhook's newest deliveries its last answers are looked for in.
+// recentDeliveries is in how many of a webhook's newest deliveries LastAnswers looks.
 const recentDeliveries = 200
 
-// LastAnswers returns the last attempts of a webhook's newest deliveries that ended differently
-// from each other, by status, class and the beginning of the body, the newest first.
+// LastAnswers returns last attempts of a webhook's newest deliveries that ended in different ways,
+// by status, class and the beginning of the body, the newest first.
 func (p *Pipeline) LastAnswers(ctx context.Context, id domain.WebhookID, most int) ([]domain.Answer, error) {
 	var answers []domain.Answer
 	err := p.db.Snapshot(ctx, func(tx *gorm.DB) error {
@@ -146,8 +146,8 @@ func (p *Pipeline) LastAnswers(ctx context.Context, id domain.WebhookID, most in
 	return DistinctAnswers(answers, most), nil
 }
 
-// DistinctAnswers returns up to most answers that differ in more than their time, each at its
-// newest, the newest first.
+// DistinctAnswers returns up to most answers that differ in more than their time, each with its
+// newest time, the newest first.
 func DistinctAnswers(answers []domain.Answer, most int) []domain.Answer {
 	slices.SortStableFunc(answers, func(a, b domain.Answer) int { return b.At.Compare(a.At) })
 	seen := map[domain.Answer]bool{}

@@ -11,23 +11,23 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// Resend says by their status which deliveries a job sends again: one of the values below, or
-// a status of a delivery.
+// Resend says which deliveries a job sends again, by their status: one of the values below, or a
+// status of a delivery.
 type Resend string
 
-// What is sent again.
+// Values of Resend that are no status.
 const (
-	// ResendUndelivered are those that failed and those that are to be tried again, by their
-	// schedule or when their webhook's circuit closes.
+	// ResendUndelivered are deliveries that failed, and deliveries that wait for a retry of their
+	// schedule or until their webhook's circuit closes.
 	ResendUndelivered Resend = "undelivered"
 	ResendFailed             = Resend(domain.StatusFailed)
-	ResendAll         Resend = "all" // undelivered and delivered ones
+	ResendAll         Resend = "all" // undelivered and delivered deliveries
 )
 
-// ReplayStatuses returns those that a replay can be asked for, the usual one first.
+// ReplayStatuses returns the values that a replay may have, the usual one first.
 func ReplayStatuses() []Resend { return []Resend{ResendUndelivered, ResendFailed, ResendAll} }
 
-// RetryStatuses returns those that a retry of many can be asked for, the usual one first.
+// RetryStatuses returns the values that a retry of many may have, the usual one first.
 func RetryStatuses() []Resend {
 	return []Resend{
 		ResendUndelivered, ResendFailed, Resend(domain.StatusRetrying), Resend(domain.StatusHeld),
@@ -35,8 +35,8 @@ func RetryStatuses() []Resend {
 	}
 }
 
-// condition selects the deliveries, in terms that the partial indexes know. An attempt of what
-// is pending is under way, so it is not sent again.
+// condition selects the deliveries, with conditions that the partial indexes have. A pending
+// delivery has an attempt in flight, so it is not sent again.
 func (r Resend) condition() string {
 	switch r {
 	case ResendFailed, Resend(domain.StatusRetrying), Resend(domain.StatusHeld):
@@ -51,14 +51,14 @@ func (r Resend) condition() string {
 	return "d.status <> 'delivered' AND d.status IN ('failed', 'retrying')"
 }
 
-// JobFilter selects the deliveries of a job: those that the filter of the lists selects, but
-// for its status. Limit and Cursor mean nothing here.
+// JobFilter selects the deliveries of a job: those that the filter of the lists selects, except
+// that Resend replaces its status. Limit and Cursor are not used.
 type JobFilter struct {
 	DeliveryFilter
 	Resend Resend
 }
 
-// shownFilter is a filter as callers write it, and as it lies in the row of its job.
+// shownFilter is a filter as callers write it, and as the row of its job has it.
 type shownFilter struct {
 	Webhook    domain.WebhookID `json:"webhookId,omitempty"`
 	EventID    string           `json:"eventId,omitempty"`
@@ -91,8 +91,8 @@ func (f JobFilter) encode() (string, error) {
 	return string(text), nil
 }
 
-// filter returns what the job selects. It is the same for all of its pages: an event that
-// was accepted after the job was made is none of its.
+// filter returns the filter of the job. It is the same for all pages of the job: it never selects
+// an event that was accepted after the job was made.
 func (r jobRow) filter() (JobFilter, error) {
 	var shown shownFilter
 	if err := json.Unmarshal([]byte(r.Filter), &shown); err != nil {
@@ -111,11 +111,11 @@ func (r jobRow) filter() (JobFilter, error) {
 	return f, nil
 }
 
-// open reports whether none that was delivered is sent.
+// open reports whether delivered deliveries are left out.
 func (r Resend) open() bool { return r != ResendAll && r != Resend(domain.StatusDelivered) }
 
-// matching returns a query of the deliveries that can be sent again. It leaves out those that are
-// already asked for, and those of webhooks that are deleted or read by pull.
+// matching returns a query of the deliveries that can be sent again. It leaves out those with an
+// open request, and those of webhooks that are deleted or read by pull.
 func (f JobFilter) matching(tx *gorm.DB, scope deliveryScope) *gorm.DB {
 	query := scope.bound(tx.Table("deliveries AS d"), "d", "d.id").
 		Where(f.Resend.condition()).
@@ -130,8 +130,8 @@ func (f JobFilter) matching(tx *gorm.DB, scope deliveryScope) *gorm.DB {
 	return query
 }
 
-// scope returns the filter's bounds. Where a shipment has so many events that not all are looked up, it is
-// without them: then matching selects them.
+// scope returns the filter's bounds. If a shipment has so many events that not all are looked up, the
+// bounds leave the events out, and matching selects them.
 func (f JobFilter) scope(tx *gorm.DB) (deliveryScope, error) {
 	scope, err := newDeliveryScope(tx, f.DeliveryFilter, nil)
 	if err != nil || !scope.cut {
@@ -141,11 +141,11 @@ func (f JobFilter) scope(tx *gorm.DB) (deliveryScope, error) {
 	return newDeliveryScope(tx, f.DeliveryFilter, nil)
 }
 
-// mostPlanned bounds how many deliveries are looked at to say what a job would do: SQLite looks at 100,000 in a
-// second. A job that is made counts all that it selects, and its cost is theirs.
+// mostPlanned bounds how many deliveries are checked to plan a job: SQLite checks 100,000 in a second. A job
+// that is made counts all deliveries that it selects, so its cost grows with them.
 const mostPlanned = 20_000
 
-// cutShort narrows a scope to the oldest mostPlanned of the deliveries that are looked through for the filter,
+// cutShort narrows a scope to the oldest mostPlanned deliveries among those that are checked for the filter,
 // and reports whether there are more.
 func (f JobFilter) cutShort(tx *gorm.DB, scope *deliveryScope) (bool, error) {
 	if scope.byEvents() {
@@ -162,7 +162,7 @@ func (f JobFilter) cutShort(tx *gorm.DB, scope *deliveryScope) (bool, error) {
 	return true, nil
 }
 
-// walked returns a query of the deliveries that are looked through for the filter.
+// walked returns a query of the deliveries that are checked for the filter.
 func (f JobFilter) walked(tx *gorm.DB, scope deliveryScope) *gorm.DB {
 	query := scope.walked(tx)
 	if f.Resend.open() {
@@ -171,5 +171,5 @@ func (f JobFilter) walked(tx *gorm.DB, scope deliveryScope) *gorm.DB {
 	return query
 }
 
-// sqlKept is true where the log has the delivery's event.
+// sqlKept holds if the log has the delivery's event.
 const sqlKept = `EXISTS (SELECT 1 FROM events e WHERE e.account = d.account AND e.id = d.event_id AND e.day = d.day)`

@@ -16,17 +16,17 @@ import (
 
 // Bounds of what a job does at a time.
 const (
-	// jobPage is how many deliveries a page asks for: it keeps SQLite's one writer for a few ms.
+	// jobPage is how many deliveries a page asks for. One page keeps SQLite's one writer for a few ms.
 	jobPage = 500
-	// jobWindow is how many requests of a job may be open. What people ask for one by one, and
-	// other jobs, wait behind no more than that.
+	// jobWindow is how many requests of a job may be open. Single retries, and other jobs, wait
+	// behind no more than that.
 	jobWindow = 8 * jobPage
 	// maxSending bounds the jobs of a turn.
 	maxSending = 1000
 )
 
-// SendingJobs returns the jobs that have something left to send and are next: of each account
-// the one whose last page is longest ago.
+// SendingJobs returns the jobs that have deliveries left to send and are next: for each account,
+// the job whose last page is the longest ago.
 func (p *Pipeline) SendingJobs(ctx context.Context) ([]string, error) {
 	var ids []string
 	err := p.db.Reading(ctx).Raw(`
@@ -40,10 +40,10 @@ func (p *Pipeline) SendingJobs(ctx context.Context) ([]string, error) {
 	return ids, nil
 }
 
-// errAdvanced is returned within when another process has advanced or ended the job meanwhile.
+// errAdvanced is returned inside the transaction when another process has advanced or ended the job.
 var errAdvanced = errors.New("the job was advanced by another")
 
-// jobStep is a page of a job: the deliveries to ask for, and where the job stands then.
+// jobStep is a page of a job: the deliveries to ask for, and where the job is after that.
 type jobStep struct {
 	job     jobRow
 	day     store.Date
@@ -53,11 +53,11 @@ type jobStep struct {
 	allSent bool
 }
 
-// AdvanceJob asks for the next page of a job's deliveries, at most a day's and of maxLooked that it looks through, in one
-// transaction, and returns how many they are. More says whether another page can follow now:
-// not when the job has sent all, or has so many open requests that it must wait. Of several who advance a job at the same time
-// one does. The page is in the order of the deliveries' ids. What has changed since the job was
-// made is passed over, so that a delivery is sent once by it, and one that fails later is not.
+// AdvanceJob asks for the next page of a job's deliveries in one transaction, and returns how many it has asked for. A page
+// checks at most maxLooked deliveries of one day, in the order of their ids. more says whether another page can follow now: it
+// can't when the job has sent everything, or has so many open requests that it must wait. If several processes advance a job
+// at the same time, one of them does it. Deliveries that have changed since the job was made are skipped, so that the job
+// sends each delivery once, and none that fails later.
 func (p *Pipeline) AdvanceJob(ctx context.Context, id string) (sent int, more bool, err error) {
 	step, err := p.nextStep(ctx, id)
 	if err != nil || step == nil {
@@ -142,13 +142,13 @@ func (step *jobStep) read(tx *gorm.DB) error {
 	return step.sift(tx, f)
 }
 
-// ahead narrows a query to what the job has still to look through of the day, in order. The id ends the walk through an
-// index, and the day is for the partitions of Postgres.
+// ahead narrows a query to the deliveries of the day that the job has not checked yet, in order. The id ends the walk
+// through an index, and the day selects the partition on Postgres.
 func (step *jobStep) ahead(query *gorm.DB) *gorm.DB {
 	return query.Where("d.day = ? AND d.id > ? AND d.id <= ?", step.day, step.job.Cursor, step.to).Order("d.id")
 }
 
-// end returns the last of the maxLooked deliveries that a page looks through; empty: the day has fewer.
+// end returns the last of the maxLooked deliveries that a page checks; empty: the day has fewer.
 func (step *jobStep) end(tx *gorm.DB, f JobFilter, scope deliveryScope) (string, error) {
 	if scope.byEvents() {
 		return "", nil
@@ -161,15 +161,15 @@ func (step *jobStep) end(tx *gorm.DB, f JobFilter, scope deliveryScope) (string,
 	return ids[0], nil
 }
 
-// take asks for a page. The job's row comes last, as it does for the recorder: neither waits
-// for the other while it has it.
+// take asks for a page. It takes the lock on the job's row last, as the recorder does, so that
+// neither waits for the other while it holds the row.
 func (p *Pipeline) take(tx *gorm.DB, step *jobStep) (sent int, err error) {
 	if len(step.ids) > 0 {
 		if sent, err = p.ask(tx, step); err != nil {
 			return 0, err
 		}
 	}
-	// What dispatchers had not recorded when the job was made is sent, too.
+	// Deliveries that dispatchers had not recorded when the job was made are sent, too.
 	result := tx.Exec(`UPDATE jobs SET cursor = ?, all_sent = ?, sent = sent + ?, advanced_at = ?,
 			matched = CASE WHEN matched < sent + ? THEN sent + ? ELSE matched END
 		WHERE id = ? AND cursor = ? AND NOT all_sent AND NOT cancelled`,
@@ -180,8 +180,9 @@ func (p *Pipeline) take(tx *gorm.DB, step *jobStep) (sent int, err error) {
 	return sent, result.Error
 }
 
-// ask inserts the requests of a page and notes what is to be answered. A request's id is the
-// job's, a dash, the delivery's: of two who ask for a page at the same time, one meets the other's id, or its delivery.
+// ask inserts the requests of a page and notes which answers the job waits for. A request's id is that of the job, a
+// dash and that of the delivery. So if two processes ask for a page at the same time, one of them meets the other's id,
+// or its delivery.
 func (p *Pipeline) ask(tx *gorm.DB, step *jobStep) (int, error) {
 	job := step.job
 	result := tx.Exec(`
@@ -206,8 +207,8 @@ func (p *Pipeline) ask(tx *gorm.DB, step *jobStep) (int, error) {
 	return int(result.RowsAffected), nil
 }
 
-// endJobs counts as failed what no attempt can answer any more, as the log has lost it, and
-// removes the jobs that were made before floor.
+// endJobs counts deliveries as failed that no attempt can answer any more because the log has lost
+// them. It removes the jobs that were made before floor.
 func (p *Pipeline) endJobs(ctx context.Context, floor time.Time) error {
 	for {
 		var lost []string

@@ -18,23 +18,23 @@ import (
 // Plan is what a job would do.
 type Plan struct {
 	Matched   int
-	More      bool      // the filter may select others: only the oldest mostPlanned were looked at
-	Delivered int       // of the matched ones: they arrive twice
-	Oldest    time.Time // acceptance of the oldest matched one's event; zero: nothing matched
+	More      bool      // the filter may select more: only the oldest mostPlanned were checked
+	Delivered int       // matched deliveries that were delivered already: their events arrive twice
+	Oldest    time.Time // when the oldest matched event was accepted; zero: nothing matched
 	// Takes is about how long the attempts take, see takes.
 	Takes time.Duration
 	None  *NoneMatched
 }
 
-// NoneMatched tells of a replay that matches nothing what there is instead.
+// NoneMatched describes the deliveries in the time range of a replay that matches none.
 type NoneMatched struct {
-	// Passed counts the deliveries of the span by the status that they show: what was asked for already is pending.
+	// Passed counts the deliveries of the time range by the status that they show; a delivery that was asked for already is pending.
 	Passed map[domain.Status]int
-	Kept   int  // how many of the span the webhook's filter keeps back
+	Kept   int  // how many deliveries of the time range the webhook's filter rejects
 	More   bool // only the oldest mostPlanned were counted
 }
 
-// NewJob says what to make.
+// NewJob describes a job to make.
 type NewJob struct {
 	Kind   domain.JobKind
 	By     string // the caller's sub
@@ -51,8 +51,8 @@ type matchedRow struct {
 	Changed   store.Instant
 }
 
-// match counts what a job selects of a scope, by webhook. Kept is how many the filter of the webhook that
-// is replayed keeps back.
+// match counts the deliveries that a job selects in a scope, by webhook. kept is how many the filter of
+// the replayed webhook rejects.
 func (job NewJob) match(tx *gorm.DB, scope deliveryScope) (rows []matchedRow, kept int, err error) {
 	if scope.empty {
 		return nil, 0, nil
@@ -71,8 +71,8 @@ func (job NewJob) match(tx *gorm.DB, scope deliveryScope) (rows []matchedRow, ke
 	return job.Filter.filteredMatch(tx, scope, chosen, rows)
 }
 
-// PlanJob says what a job would do if it was made now. It looks at no more than mostPlanned deliveries. ErrNotFound: a replay of a webhook
-// that there is not; ErrConflict: of one that is read by pull.
+// PlanJob returns what a job would do if it was made now. It checks at most mostPlanned deliveries. ErrNotFound: the webhook of a replay
+// does not exist; ErrConflict: it is read by pull.
 func (p *Pipeline) PlanJob(ctx context.Context, job NewJob) (Plan, error) {
 	var plan Plan
 	err := p.db.Snapshot(ctx, func(tx *gorm.DB) error {
@@ -109,7 +109,7 @@ func (p *Pipeline) PlanJob(ctx context.Context, job NewJob) (Plan, error) {
 	return plan, nil
 }
 
-// check makes sure that the webhook of a replay is there.
+// check returns an error if the webhook of a replay does not exist.
 func (job NewJob) check(tx *gorm.DB) error {
 	if job.Kind != domain.JobReplay {
 		return nil
@@ -123,23 +123,23 @@ func (job NewJob) check(tx *gorm.DB) error {
 // assumedAttempt is how long an attempt is assumed to take at a webhook without recent answers.
 const assumedAttempt = 100 * time.Millisecond
 
-// pacesRead bounds the webhooks whose pace is read: those that most is sent to.
+// pacesRead bounds the webhooks whose pace is read: those with the most deliveries to send.
 const pacesRead = 100
 
-// pace is how fast attempts at a webhook are, and what is to be sent to it.
+// pace is how fast attempts at a webhook are.
 type pace struct {
 	ID            string
 	RatePerSecond *float64
 	MaxInFlight   int
 	Microseconds  *float64
-	OpenSince     *store.Instant // of its circuit
+	OpenSince     *store.Instant // when its circuit opened
 	NextProbeAt   *store.Instant
 }
 
-// takes returns how long the attempts take at the webhook that needs longest: at its rate, and
-// with as many in flight as it allows, each as long as its newest attempts with an answer of
-// 2xx took on average. What other jobs have asked for goes first, and while the circuit is open
-// the next probe is waited for.
+// takes returns how long the attempts take at the slowest webhook: at its rate, with as many in
+// flight as it allows, and each as long as its newest attempts with an answer of 2xx took on
+// average. Deliveries that other jobs have asked for go first. While the circuit is open, the next
+// probe is awaited.
 func (p *Pipeline) takes(tx *gorm.DB, f JobFilter, matched []matchedRow) (time.Duration, error) {
 	if len(matched) == 0 && f.Webhook != "" {
 		matched = []matchedRow{{WebhookID: string(f.Webhook)}}
@@ -172,9 +172,9 @@ func (p *Pipeline) takes(tx *gorm.DB, f JobFilter, matched []matchedRow) (time.D
 	return longest, nil
 }
 
-// addAsked adds to the numbers of deliveries by webhook what running jobs have asked for and no attempt has answered. Where
-// the new job matches some, the deliveries with an open request are added; where it matches none, all of these jobs'
-// deliveries count. addAsked looks at no more than mostPlanned deliveries.
+// addAsked adds to the numbers of deliveries by webhook those that running jobs have asked for and no attempt has answered.
+// If the new job matches deliveries of a webhook, addAsked adds the webhook's deliveries with an open request; if it
+// matches none, it counts all deliveries of the webhook in these jobs. It checks at most mostPlanned deliveries.
 func addAsked(tx *gorm.DB, account string, numbers map[string]int64) error {
 	const mostJobs = 100 // the newest
 	var jobs []string
@@ -194,8 +194,8 @@ func addAsked(tx *gorm.DB, account string, numbers map[string]int64) error {
 			break
 		}
 		var rows []asked
-		// A job at a time, and its deliveries first: otherwise Postgres may read what all accounts' jobs have, and SQLite all
-		// deliveries of the account.
+		// One job at a time, and its deliveries first: otherwise Postgres may read the jobs of all accounts, and SQLite
+		// all deliveries of the account.
 		err := tx.Raw(`SELECT s.webhook_id, count(*) AS number, sum(s.open) AS open FROM (
 			SELECT d.webhook_id, CASE WHEN `+sqlOpen+` THEN 1 ELSE 0 END AS open
 			FROM (SELECT delivery_id, day FROM job_deliveries WHERE job_id = ? ORDER BY delivery_id LIMIT ?) jd CROSS JOIN deliveries d
@@ -220,7 +220,7 @@ func addAsked(tx *gorm.DB, account string, numbers map[string]int64) error {
 	return nil
 }
 
-// takes returns how long so many attempts take.
+// takes returns how long this number of attempts takes.
 func (p pace) takes(number int64, now time.Time) time.Duration {
 	if number == 0 {
 		return 0
@@ -247,9 +247,10 @@ type CreatedJob struct {
 	None *NoneMatched
 }
 
-// CreateJob makes a job that asks for another run of what its filter selects now. What has an
-// open request is left alone. About the first page is sent at once; AdvanceJob sends the others.
-// ErrNotFound: a replay of a webhook that there is not; ErrConflict: of one that is read by pull.
+// CreateJob makes a job that asks for another run of the deliveries that its filter selects now.
+// Deliveries with an open request are left alone. About the first page is sent at once; AdvanceJob
+// sends the others. ErrNotFound: the webhook of a replay does not exist; ErrConflict: it is read by
+// pull.
 func (p *Pipeline) CreateJob(ctx context.Context, job NewJob) (CreatedJob, error) {
 	row, none, err := p.matchJob(ctx, job)
 	if err == nil {
@@ -270,7 +271,7 @@ func (p *Pipeline) CreateJob(ctx context.Context, job NewJob) (CreatedJob, error
 	if err != nil {
 		return CreatedJob{}, store.Wrap("create job", err)
 	}
-	// The job stands. What can't be sent now the relay sends.
+	// The job is made. The relay sends the deliveries that can't be sent now.
 	for sent, pages, more := 0, 0, true; more && sent < jobPage && pages < firstPages && err == nil; pages++ {
 		var n int
 		n, more, err = p.AdvanceJob(ctx, row.ID)
@@ -279,14 +280,14 @@ func (p *Pipeline) CreateJob(ctx context.Context, job NewJob) (CreatedJob, error
 	return CreatedJob{row.domain(), none}, nil
 }
 
-// firstPages bounds the pages that are sent at once. A filter may keep back nearly all of them.
+// firstPages bounds the pages that are sent at once, because a filter may reject nearly all of their deliveries.
 const firstPages = 32
 
 func jobResource(id string) domain.Resource {
 	return domain.Resource{Type: auditlog.ResourceJob, ID: id}
 }
 
-// matchJob returns a new job with what matches now.
+// matchJob returns a new job with the deliveries that match now.
 func (p *Pipeline) matchJob(ctx context.Context, job NewJob) (row jobRow, none *NoneMatched, err error) {
 	now := p.db.Now()
 	row = jobRow{
@@ -319,8 +320,8 @@ func (p *Pipeline) matchJob(ctx context.Context, job NewJob) (row jobRow, none *
 	return row, none, err
 }
 
-// matched returns the job with what it is to send. A dispatcher's clock may be ahead: what is
-// seen is from before.
+// matched returns the job with what it will send. AsOf comes from the deliveries that were seen,
+// because a dispatcher's clock may be ahead.
 func (r jobRow) matched(rows []matchedRow) jobRow {
 	first := ""
 	for _, m := range rows {
@@ -338,7 +339,7 @@ func (r jobRow) matched(rows []matchedRow) jobRow {
 	return r
 }
 
-// none says what there is where a replay matches nothing. It counts no more than mostPlanned deliveries.
+// none describes what a replay's time range has if it matches nothing. It counts at most mostPlanned deliveries.
 func (job NewJob) none(tx *gorm.DB, kept int) (*NoneMatched, error) {
 	if job.Kind != domain.JobReplay {
 		return nil, nil
@@ -376,9 +377,9 @@ func (p *Pipeline) GetJob(ctx context.Context, account, id string) (domain.Job, 
 	return row.domain(), nil
 }
 
-// ListJobs returns a page of an account's jobs, newest first, and the cursor of the next page. An
-// empty cursor asks for the first page, and says that there is no next one. ErrCursor: the cursor
-// is not one of this list.
+// ListJobs returns a page of an account's jobs, newest first, and the cursor of the next page. As
+// an argument, an empty cursor asks for the first page; as a result, it means that there is no next
+// one. ErrCursor: the cursor is not one of this list.
 func (p *Pipeline) ListJobs(ctx context.Context, account string, limit int, cursor string) ([]domain.Job, string, error) {
 	after, err := store.DecodeCursor(cursor, listJobs, account, leads)
 	if err != nil {
@@ -405,8 +406,9 @@ func (p *Pipeline) ListJobs(ctx context.Context, account string, limit int, curs
 	return jobs, next, nil
 }
 
-// CancelJob has a running job send nothing more, and returns it. One that is over stays as it
-// is. What was handed over and has had no attempt yet the dispatchers end; see CancelledJobs.
+// CancelJob makes a running job send nothing more, and returns the job. A job that is over stays as
+// it is. Dispatchers end the deliveries that were handed over and have had no attempt yet; see
+// CancelledJobs.
 func (p *Pipeline) CancelJob(ctx context.Context, account, id string) (domain.Job, error) {
 	var row jobRow
 	err := p.db.Tx(ctx, func(tx *gorm.DB) error {
@@ -427,11 +429,11 @@ func (p *Pipeline) CancelJob(ctx context.Context, account, id string) (domain.Jo
 	return row.domain(), nil
 }
 
-// CancelledRun is the run of a delivery that a cancelled job has asked for, and that no attempt has
+// CancelledRun is the run of a delivery that a cancelled job has asked for and that no attempt has
 // answered yet.
 type CancelledRun struct {
 	Delivery domain.DeliveryID
-	Rev      domain.Revision // the first of the run
+	Rev      domain.Revision // the first revision of the run
 }
 
 // CancelledJob is a cancelled job that waits for the first attempt of a delivery.
@@ -440,8 +442,8 @@ type CancelledJob struct {
 	Account string
 }
 
-// CancelledJobs returns the cancelled jobs that wait for the first attempt of a delivery: the newest before the given
-// id, or of all for "". The jobs_cancelled index has no others: SQLite takes the index for a condition that is written as its own.
+// CancelledJobs returns the cancelled jobs that wait for the first attempt of a delivery: the newest ones before an id, or of all
+// for "". The index jobs_cancelled has only these jobs: SQLite uses it for a condition that is written like the index's own.
 func (p *Pipeline) CancelledJobs(ctx context.Context, before string, limit int) ([]CancelledJob, error) {
 	query := p.db.Reading(ctx).Model(&jobRow{}).Where("cancelled AND sent > delivered + failed")
 	if before != "" {
@@ -452,8 +454,8 @@ func (p *Pipeline) CancelledJobs(ctx context.Context, before string, limit int) 
 	return jobs, store.Wrap("read cancelled jobs", err)
 }
 
-// CancelledRuns returns the deliveries of a cancelled job that had no attempt yet, in the order of their ids, from the one after
-// the given id on.
+// CancelledRuns returns the deliveries of a cancelled job that had no attempt yet and have an id after the given one, in the
+// order of ids.
 func (p *Pipeline) CancelledRuns(ctx context.Context, job string, after domain.DeliveryID, limit int) ([]CancelledRun, error) {
 	var runs []CancelledRun
 	err := p.db.Reading(ctx).Table("job_deliveries").Select("delivery_id AS delivery, rev").

@@ -10,25 +10,24 @@ import (
 	"waybill.dev/shared/store"
 )
 
-// sequencesKept is for how long a webhook's number of a shipment is kept after the last delivery:
-// what comes later begins at 1 again.
+// sequencesKept is how long a webhook's number of a shipment is kept after the last delivery. After
+// that, numbers begin at 1 again.
 const sequencesKept = 90 * 24 * time.Hour
 
 // MaintainResult is what one round of Maintain did.
 type MaintainResult struct {
 	Dropped []time.Time // days whose log was removed
-	// Expired counts deliveries that were not through when the retention ended: they
-	// are failed now, with the reason retentionOver.
+	// Expired counts deliveries that had not ended when the retention ended: they are failed now,
+	// with the reason retentionOver.
 	Expired int
-	// Unsettled counts events that reached the end of the retention unsettled.
+	// Unsettled counts events that were not settled when the retention ended.
 	Unsettled int
 }
 
-// Maintain ends what is older than the retention and makes room for the days to come: it
-// fails undelivered deliveries, removes the log a day at a time once the whole day is
-// past the retention, and purges idempotency keys after 24 hours, audit entries and the
-// numbers of shipments after 90 days, and deleted webhooks a day after their log. It works in small transactions and may be called at any time;
-// after an error the next call goes on.
+// Maintain removes what is older than the retention and makes room for the days to come. It fails undelivered deliveries, removes the log a
+// day at a time once the whole day is past the retention, and purges idempotency keys after 24 hours, audit entries and the numbers of
+// shipments after 90 days, and deleted webhooks a day after their log. It works in small transactions and may be called at any time; after
+// an error the next call goes on.
 func (p *Pipeline) Maintain(ctx context.Context, now time.Time, retention time.Duration) (MaintainResult, error) {
 	var result MaintainResult
 	end := now.Add(-retention)
@@ -62,7 +61,7 @@ func (p *Pipeline) Maintain(ctx context.Context, now time.Time, retention time.D
 	if err := p.endJobs(ctx, floor); err != nil {
 		return result, store.Wrap("purge jobs", err)
 	}
-	// An hour of margin: a key is taken over rather than purged when it comes back.
+	// An hour of margin: a key that comes back in that hour is taken over and need not be purged.
 	if _, err := p.db.Purge(ctx, "idempotency_keys", "(account, path, key)", "created_at < ?", store.InstantOf(now.Add(-idempotencyWindow-time.Hour))); err != nil {
 		return result, store.Wrap("purge idempotency keys", err)
 	}
@@ -78,9 +77,9 @@ func (p *Pipeline) Maintain(ctx context.Context, now time.Time, retention time.D
 	return result, p.purgeWebhooks(ctx, store.InstantOf(end.Add(-24*time.Hour)))
 }
 
-// purgeWebhooks removes the webhooks that were deleted before a time. What belongs to them goes first: with
-// the webhook, the way to it is lost. The webhook is deleted for longer than the retention, so no dispatcher
-// tells anything of it any more.
+// purgeWebhooks removes the webhooks that were deleted before a time. Rows that belong to them are removed
+// first, because they can't be found without the webhook. The webhook has been deleted for longer than the
+// retention, so dispatchers report nothing about it any more.
 func (p *Pipeline) purgeWebhooks(ctx context.Context, gone store.Instant) error {
 	const old, theirs = "deleted AND deleted_at < ?", "webhook_id IN (SELECT id FROM webhooks WHERE deleted_at < ? AND deleted)"
 	for _, of := range []struct{ table, key, condition string }{
@@ -98,8 +97,8 @@ func (p *Pipeline) purgeWebhooks(ctx context.Context, gone store.Instant) error 
 	return nil
 }
 
-// expire fails the undelivered deliveries of events accepted before end, as a new run,
-// so that what a dispatcher still says about the old one comes too late.
+// expire fails the undelivered deliveries of events accepted before end, as a new run, so that
+// later reports of dispatchers about the old run have no effect.
 func (p *Pipeline) expire(ctx context.Context, now, end time.Time) (int, error) {
 	if end.Before(time.UnixMilli(0)) {
 		return 0, nil

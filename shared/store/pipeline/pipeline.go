@@ -1,6 +1,6 @@
-// Package pipeline has the tables of an event's way that both services work on: webhooks
-// and their health, events, outbox, requests, deliveries, attempts, idempotency keys, and
-// the marks of the bus's streams. What dispatchers write into them, recorder writes.
+// Package pipeline has the tables that both services use on an event's way: webhooks and their
+// health, events, outbox, requests, deliveries, attempts, idempotency keys, and the marks of the
+// bus's streams. Package recorder writes what dispatchers add to them.
 package pipeline
 
 import (

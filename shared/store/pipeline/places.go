@@ -14,16 +14,16 @@ import (
 	"waybill.dev/shared/store"
 )
 
-// places knows which accounts have, or had, a webhook with ordering: the events of these get
-// places in their commits, and no other commit does anything for it. The accounts are read
-// when a commit has seen a newer configuration than they are of. Events that
-// a process commits before it knows that their account is one of these get their places after the commit.
+// places knows which accounts have, or had, a webhook with ordering. Only their events get places in
+// their commits; other commits do nothing for it. The accounts are read when a commit has seen a newer
+// configuration. Events that a process commits before it knows that their account has ordering get their
+// places after the commit.
 type places struct {
 	known atomic.Pointer[orderingAccounts]
 	mu    sync.Mutex // orders changes of known
 }
 
-// orderingAccounts are those of a configuration version, or more. They are never changed.
+// orderingAccounts are the accounts with ordering at a configuration version, or more of them. They are never changed.
 type orderingAccounts struct {
 	version  int64
 	accounts map[string]struct{}
@@ -42,8 +42,8 @@ func (o *orderingAccounts) in(subs []Submission) bool {
 	return false
 }
 
-// readOrderingAccounts reads the accounts unless those of the version are known; 0: of any. As no account
-// ever leaves, they are the same while they are as many.
+// readOrderingAccounts reads the accounts unless those of the version are known; 0: those of any version.
+// Accounts are never removed, so they have not changed while their number is the same.
 func (p *Pipeline) readOrderingAccounts(ctx context.Context, version int64) error {
 	if known := p.places.known.Load(); known != nil && known.version >= version {
 		return nil
@@ -75,8 +75,8 @@ func (p *Pipeline) readOrderingAccounts(ctx context.Context, version int64) erro
 	return nil
 }
 
-// startPlaces makes an account one with ordering, within the transaction that stores a webhook
-// which asks for it.
+// startPlaces makes an account one with ordering, in the transaction that stores a webhook with
+// ordering.
 func startPlaces(tx *gorm.DB, w *domain.Webhook) error {
 	if w.Ordering != domain.OrderingShipment {
 		return nil
@@ -84,7 +84,7 @@ func startPlaces(tx *gorm.DB, w *domain.Webhook) error {
 	return tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&orderingAccountRow{Account: w.Account}).Error
 }
 
-// startedPlaces has this process give the account places from the next commit on.
+// startedPlaces makes this process give places to the account's events from the next commit on.
 func (p *Pipeline) startedPlaces(w *domain.Webhook) {
 	if w.Ordering != domain.OrderingShipment {
 		return
@@ -103,9 +103,9 @@ func (p *Pipeline) startedPlaces(w *domain.Webhook) {
 	p.places.known.Store(&orderingAccounts{known.version, accounts})
 }
 
-// placeLate gives places to events that were committed before this process knew that their account has ordering.
-// placeLate runs before the publisher is answered. So these events come before all that is published after their answer,
-// and behind all that was answered before they were published. Without an error each of them has a place.
+// placeLate gives places to events that were committed before this process knew that their account has ordering. It runs
+// before the publisher is answered. So these events come before all events that are published after that answer, and
+// after all events that were answered before these were published. If there is no error, each of them has a place.
 func (p *Pipeline) placeLate(ctx context.Context, subs []Submission, receipts []Receipt) error {
 	known := p.places.known.Load()
 	late := make(map[string][]*Accepted)

@@ -16,10 +16,9 @@ import (
 // tableEvents is partitioned by day.
 const tableEvents = "events"
 
-// insertEventsPostgres adds the events that are not repeats, with an outbox row each. It is one statement, and so one round trip and one snapshot: what is not a
-// repeat goes into today's partition, into the outbox with the configuration version of that
-// snapshot, and into the counts. Today's repeats are found by the primary key, which also waits for a
-// commit that is under way; yesterday's by an anti-join.
+// insertEventsPostgres adds the events that are not repeats, with an outbox row each, in one statement, and so with one round trip and one
+// snapshot. An event that is no repeat goes into today's partition, into the outbox with the configuration version of that snapshot, and
+// into the counts. Today's repeats are found by the primary key, which also waits for a commit in progress; yesterday's by an anti-join.
 func insertEventsPostgres(ctx context.Context, c store.Conn, in intake) (intakeResult, error) {
 	n := len(in.events)
 	accounts, ids := make([]string, n), make([]string, n)
@@ -29,11 +28,11 @@ func insertEventsPostgres(ctx context.Context, c store.Conn, in intake) (intakeR
 		accounts[i], ids[i] = event.Account, event.ID
 		types[i], times[i] = string(event.Type), event.Timestamp
 		payloads[i], shipments[i] = event.Payload, envelope.Shipment(event.Account, event.Payload)
-		places[i] = int32(event.place) // of a commit, which has far fewer
+		places[i] = int32(event.place) // a commit has far fewer events
 	}
 	args := []any{
 		domain.Day(in.now), in.now, in.now.Add(-domain.DedupeWindow),
-		accounts, ids, types, times, n, shipments, rollup.MinuteOf(in.now), places, payloads, // the largest last: nothing grows beyond it
+		accounts, ids, types, times, n, shipments, rollup.MinuteOf(in.now), places, payloads, // the largest last, so that the buffer does not grow again after it
 	}
 	var result intakeResult
 	var count int
@@ -65,17 +64,17 @@ func insertEventsPostgres(ctx context.Context, c store.Conn, in intake) (intakeR
 	return result, nil
 }
 
-// insertEventsSQL names the partitions themselves: that spares planning and locking all
-// the others. The text changes once a day. IS TRUE keeps the time out of the choice of an
-// index: the one by id is the right one. OFFSET 0 has it looked up by id, event by event,
-// also under a plan that was made while the partition was empty.
+// insertEventsSQL names the partitions themselves, so that Postgres does not plan and lock all the
+// others. The text changes once a day. IS TRUE keeps the time out of the choice of an index: the
+// one by id is the right one. OFFSET 0 makes Postgres look each event up by id, also with a plan
+// that was made while the partition was empty.
 //
-// The arrays come from subqueries so that the planner doesn't see their lengths: a plan
-// for one event looks cheaper than one for any number, and Postgres would make it anew
-// each time (0.3 ms, twice the execution) instead of keeping it.
+// The arrays come from subqueries so that the planner doesn't see their lengths: a plan for one
+// event looks cheaper than one for any number, and Postgres would make it again each time (0.3 ms,
+// twice the execution) instead of keeping it.
 //
-// The first row waits for FeedLock, before anything has given the transaction an id. Where an
-// account has ordering, the outbox rows have places.
+// The first row waits for FeedLock, before anything has given the transaction an id. If an account
+// has ordering, the outbox rows have places.
 func insertEventsSQL(now time.Time, ordering bool) string {
 	queued, places := sqlQueued, ""
 	if ordering {
@@ -104,13 +103,13 @@ SELECT config_version.version, counted.n,
 FROM config_version, counted`
 }
 
-// sqlQueued queues what is new.
+// sqlQueued queues the new events.
 const sqlQueued = `queued AS (
 	INSERT INTO outbox (received_at, account, id, version)
 	SELECT $2::timestamptz, fresh.account, fresh.id, config_version.version FROM fresh, config_version
 )`
 
-// sqlQueuedInOrder queues what is new, with places. Commits of one account wait for each other at the
+// sqlQueuedInOrder queues the new events, with places. Commits of one account wait for each other at the
 // lock on the account's row. The lock is taken after the events are added, and in the order of the
 // accounts. The update sees what the commit before has stored, even if that is newer than the statement's
 // snapshot.
@@ -128,11 +127,11 @@ const sqlQueuedInOrder = `lined AS MATERIALIZED (
 	FROM fresh LEFT JOIN taken ON taken.account = fresh.account CROSS JOIN config_version
 )`
 
-// sqlPlacesBefore tells how many places were taken before.
+// sqlPlacesBefore returns how many places each account had before.
 const sqlPlacesBefore = `,
 	(SELECT string_agg(account || ' ' || before, E'\n') FROM taken)`
 
-// parsePlaces reads what sqlPlacesBefore tells.
+// parsePlaces reads the result of sqlPlacesBefore.
 func parsePlaces(text string) (map[string]int64, error) {
 	places := map[string]int64{}
 	for line := range strings.SplitSeq(text, "\n") {

@@ -10,13 +10,14 @@ import (
 	"waybill.dev/shared/store"
 )
 
-// pulledWithin is for how long the upkeep of the log looks for what was on its way while a
-// webhook went from push to pull.
+// pulledWithin is how far back the maintenance of the log looks for webhooks that went from push to
+// pull while deliveries were on their way.
 const pulledWithin = time.Hour
 
-// EndPushed ends what is undelivered to those of the webhooks that are read by pull: it is in
-// their feeds. No webhooks: all that were changed within pulledWithin, in case that who changed
-// them could not. The revision stays, so that an attempt in flight may still tell how it ended.
+// EndPushed ends the undelivered deliveries of the given webhooks that are read by pull: their
+// events are in the webhooks' feeds. Without arguments, it does so for all webhooks that were
+// changed within pulledWithin, in case the process that changed one failed to. The revision stays,
+// so that an attempt in flight can still report how it ended.
 func (p *Pipeline) EndPushed(ctx context.Context, webhooks ...domain.WebhookID) (int, error) {
 	pulled := p.db.Reading(ctx).Model(&webhookRow{}).Where("delivery = 'pull' AND NOT deleted AND updated_at > ?", store.InstantOf(p.db.Now().Add(-pulledWithin)))
 	if len(webhooks) > 0 {
@@ -37,7 +38,7 @@ func (p *Pipeline) EndPushed(ctx context.Context, webhooks ...domain.WebhookID) 
 	return total, nil
 }
 
-// endPushed ends what is undelivered to a webhook if it is still read by pull.
+// endPushed ends the undelivered deliveries of a webhook if it is still read by pull.
 func (p *Pipeline) endPushed(ctx context.Context, webhook string) (int, error) {
 	return p.db.Batches(ctx, func(tx *gorm.DB, rows int) *gorm.DB {
 		return tx.Exec(`

@@ -24,14 +24,15 @@ type OutboxCursor struct {
 // OutboxEvent is an accepted event whose deliveries don't all have a stored outcome.
 type OutboxEvent struct {
 	Event   domain.Event
-	Version int64 // configuration version that its commit saw
-	// Relayed is how many times the relay has published it; -1: not once, and nobody else has.
+	Version int64 // the configuration version that its commit saw
+	// Relayed is how many times the relay has published the event; -1: the event has never been
+	// published.
 	Relayed int
 	Place   int64 // see Accepted; 0: it has none
 }
 
-// Unsettled returns the events that were accepted, or relayed last, before the given
-// time, in the order of acceptance. An empty page is the end; a short one need not be.
+// Unsettled returns the events that were accepted, or last relayed, before the given time, in the
+// order of acceptance. An empty page is the end; a short page need not be.
 func (p *Pipeline) Unsettled(ctx context.Context, before time.Time, after OutboxCursor, limit int) ([]OutboxEvent, OutboxCursor, error) {
 	var page []OutboxEvent
 	next := after
@@ -60,8 +61,8 @@ func (p *Pipeline) Unsettled(ctx context.Context, before time.Time, after Outbox
 	return page, next, nil
 }
 
-// UnsettledPlaces returns the unsettled events of an account that have the places from first to
-// last, in their order, at most limit, without those that were relayed at the given time or later.
+// UnsettledPlaces returns the unsettled events of an account with the places from first to last, in
+// their order, at most limit. It leaves out events that were relayed at the given time or later.
 func (p *Pipeline) UnsettledPlaces(ctx context.Context, account string, first, last int64, before time.Time, limit int) ([]OutboxEvent, error) {
 	var page []OutboxEvent
 	err := p.db.Snapshot(ctx, func(tx *gorm.DB) error {
@@ -79,8 +80,8 @@ func (p *Pipeline) UnsettledPlaces(ctx context.Context, account string, first, l
 	return page, nil
 }
 
-// Unpublished returns events that wait for the relay to publish them for the first time, the
-// oldest ones first: alerts, which the record stage has made. MarkRelayed takes them out.
+// Unpublished returns events that wait for the relay to publish them for the first time, the oldest
+// ones first: alerts that the record stage has made. MarkRelayed takes them out.
 func (p *Pipeline) Unpublished(ctx context.Context, limit int) ([]OutboxEvent, error) {
 	var page []OutboxEvent
 	err := p.db.Snapshot(ctx, func(tx *gorm.DB) error {
@@ -163,16 +164,16 @@ type RestoreItem struct {
 	InLane        bool
 	Status        domain.Status
 	UpdatedAt     time.Time
-	// Ordered: it waits in the order of its shipment; the task has its sequence then.
+	// Ordered: the delivery waits in the order of its shipment, and the task has its sequence.
 	Ordered bool
 }
 
 // Restorable returns the deliveries that wait for a next attempt, in a hold queue, or for their
-// turn among those of their shipment, in the
-// order of their ids (of acceptance), after the given one. since, unless it is zero, leaves
-// out those that reached their state before. Those with an open request are left out,
-// because the request brings them back. The next page starts after the delivery that is returned;
-// empty: there is none. A page has at most limit of the next maxLooked that wait, and may be empty.
+// turn among those of their shipment. They are in the order of their ids (of acceptance), after the
+// given one. If since is not zero, deliveries that reached their state before it are left out.
+// Deliveries with an open request are left out, because the request brings them back. The next page
+// starts after the delivery next; empty: there is none. A page has at most limit of the next
+// maxLooked waiting deliveries, and may be empty.
 func (p *Pipeline) Restorable(ctx context.Context, since time.Time, after domain.DeliveryID, limit int) (items []RestoreItem, next domain.DeliveryID, err error) {
 	err = p.db.Snapshot(ctx, func(tx *gorm.DB) error {
 		query := tx.Table("deliveries AS d").Where("d."+sqlWaits+" AND d.id > ?", string(after)).Order("d.id").Session(&gorm.Session{})
@@ -219,7 +220,7 @@ func restoreItems(tx *gorm.DB, rows []deliveryRow) ([]RestoreItem, error) {
 		event, ok := events[refs[i]]
 		at, valid := domain.DeliveryID(row.ID).ReceivedAt()
 		if !ok || !valid {
-			continue // nothing to send; Maintain ends the delivery
+			continue // there is nothing to send; Maintain ends the delivery
 		}
 		item := RestoreItem{
 			Task: domain.Task{
@@ -242,7 +243,8 @@ func restoreItems(tx *gorm.DB, rows []deliveryRow) ([]RestoreItem, error) {
 	return items, nil
 }
 
-// order says where the delivery waits. What was asked for, a later run, passes the order by.
+// order sets whether the delivery waits in the order of its shipment. A later run, which was asked
+// for, does not.
 func (r *RestoreItem) order(row deliveryRow, event domain.Event) {
 	shipment := envelope.Shipment(event.Account, event.Payload)
 	if row.Sequence == nil || shipment == nil || r.Task.Test || r.Task.Rev >= domain.RunStep {
@@ -266,8 +268,8 @@ func (p *Pipeline) BusStreams(ctx context.Context) (map[string]domain.StreamMark
 	return streams, nil
 }
 
-// MarkBusStreams keeps how far streams are, times in microseconds: a stream that is found
-// behind its mark later has lost what it held.
+// MarkBusStreams stores the marks of streams, with times in microseconds. A stream that is later
+// found behind its mark has lost messages.
 func (p *Pipeline) MarkBusStreams(ctx context.Context, marks map[string]domain.StreamMark) error {
 	rows := make([]busStreamRow, 0, len(marks))
 	for name, mark := range marks {

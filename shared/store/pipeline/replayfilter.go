@@ -11,12 +11,13 @@ import (
 	"waybill.dev/shared/store"
 )
 
-// maxTried is of how many deliveries a replay says exactly how many the webhook's filter lets
-// through. Of more, it says how many there are. Each page is filtered, however many there are.
+// maxTried is up to how many deliveries a replay counts exactly those that pass the webhook's
+// filter. If there are more, it reports how many there are before the filter. Each page is filtered
+// in any case.
 const maxTried = 100_000
 
-// replayFilter returns the present filter of the webhook that a replay is of; nil: there is none,
-// or it is no replay.
+// replayFilter returns the present filter of the webhook of a replay; nil: it has none, or the job
+// is no replay.
 func replayFilter(tx *gorm.DB, kind domain.JobKind, webhook domain.WebhookID) (*filter.Filter, error) {
 	if kind != domain.JobReplay {
 		return nil, nil
@@ -44,13 +45,13 @@ type triedRow struct {
 	Payload   []byte
 }
 
-// passes reports whether the filter lets a delivery through. It does not apply to tests.
+// passes reports whether the delivery passes the filter. The filter does not apply to tests.
 func (r *triedRow) passes(chosen *filter.Filter) bool {
 	return r.Test || chosen.Matches(filter.Read(r.Payload))
 }
 
-// tried calls yield with each of the deliveries of a query, one at a time. What has lost its
-// event is passed over, as it can't be sent.
+// tried calls yield with each of the deliveries of a query, one at a time. A delivery whose event
+// is lost is skipped, because it can't be sent.
 func tried(tx, query *gorm.DB, yield func(*triedRow)) error {
 	rows, err := query.Joins("JOIN events ev ON ev.account = d.account AND ev.id = d.event_id AND ev.day = d.day").
 		Select("d.id, d.status, d.test, d.updated_at, ev.payload").Rows()
@@ -79,8 +80,8 @@ func scanned(tx *gorm.DB, rows *sql.Rows) (*triedRow, error) {
 	return row, nil
 }
 
-// filteredMatch is match for a replay of a webhook with a filter: it counts what that lets
-// through, and says how many it keeps back.
+// filteredMatch is match for a replay of a webhook with a filter: it counts the deliveries that
+// pass the filter, and returns how many are rejected.
 func (f JobFilter) filteredMatch(tx *gorm.DB, scope deliveryScope, chosen *filter.Filter, all []matchedRow) (some []matchedRow, kept int, err error) {
 	total := int64(0)
 	for _, row := range all {
@@ -115,8 +116,8 @@ func (m *matchedRow) add(row *triedRow) {
 	m.Last, m.Changed = max(m.Last, row.ID), max(m.Changed, row.UpdatedAt)
 }
 
-// sift takes out of a page what the webhook's filter keeps back. Where the page ends stays as it
-// is.
+// sift removes the deliveries that the webhook's filter rejects from a page. The page still ends at
+// the same place.
 func (step *jobStep) sift(tx *gorm.DB, f JobFilter) error {
 	chosen, err := replayFilter(tx, domain.JobKind(step.job.Kind), f.Webhook)
 	if err != nil || chosen == nil || len(step.ids) == 0 {

@@ -24,10 +24,10 @@ const (
 // placeOfTest keeps the samples of tests out of every feed.
 const placeOfTest = -1
 
-// RequestTest stores a test event and asks for its delivery to one webhook of the
-// event's account, which shows as pending at once. e.ReceivedAt is set by the store. forge
-// says why a good receiver refuses it; empty: it should not.
-// ErrNotFound: there is no such webhook; ErrConflict: the event's id was used today.
+// RequestTest stores a test event and asks for its delivery to one webhook of the event's account.
+// The delivery is shown as pending at once. The store sets e.ReceivedAt. forge is the reason for
+// which a good receiver refuses the event; empty: it should not refuse it. ErrNotFound: there is no
+// such webhook; ErrConflict: the event's id was used today.
 func (p *Pipeline) RequestTest(ctx context.Context, e domain.Event, w domain.WebhookID, forge domain.Forgery) (domain.DeliveryID, error) {
 	var delivery domain.DeliveryID
 	err := p.db.Tx(ctx, func(tx *gorm.DB) error {
@@ -81,7 +81,7 @@ func liveWebhook(tx *gorm.DB, account string, id domain.WebhookID) error {
 	return tx.Select("id").Where("id = ? AND account = ? AND NOT deleted", string(id), account).Take(&webhookRow{}).Error
 }
 
-// refusePull returns ErrConflict for a webhook whose receiver reads the feed: nothing is sent to it.
+// refusePull returns ErrConflict for a webhook that is read by pull, because nothing is sent to it.
 func refusePull(tx *gorm.DB, id domain.WebhookID) error {
 	var n int64
 	err := tx.Model(&webhookRow{}).Where("id = ? AND delivery = ?", string(id), string(domain.DeliveryPull)).Count(&n).Error
@@ -91,9 +91,9 @@ func refusePull(tx *gorm.DB, id domain.WebhookID) error {
 	return err
 }
 
-// RequestRetry asks for another run of a delivery, whatever its state, and returns it as
-// it shows from now on. ErrConflict: an attempt is in flight or due, a request is already
-// open, or the webhook is deleted or read by pull.
+// RequestRetry asks for another run of a delivery, whatever its state, and returns the delivery as
+// it is shown from now on. ErrConflict: an attempt is in flight or due, a request is already open,
+// or the webhook is deleted or read by pull.
 func (p *Pipeline) RequestRetry(ctx context.Context, account string, id domain.DeliveryID) (domain.Delivery, error) {
 	at, ok := id.ReceivedAt()
 	if !ok {
@@ -145,8 +145,8 @@ func inFlight(row listedRow, now time.Time) bool {
 	return false
 }
 
-// rowLock makes a read of deliveries wait for those who change the same row; SQLite has
-// one writer.
+// rowLock makes a read of deliveries wait for transactions that change the same row; SQLite has one
+// writer.
 func (p *Pipeline) rowLock() []clause.Expression {
 	if p.db.SQLite() {
 		return nil
@@ -154,10 +154,10 @@ func (p *Pipeline) rowLock() []clause.Expression {
 	return []clause.Expression{clause.Locking{Strength: clause.LockingStrengthUpdate, Table: clause.Table{Name: "d"}}}
 }
 
-// OpenRequests returns, as complete tasks, the requests that were not relayed yet or
-// were relayed before the given time, in the order of their ids, after the id after
-// (empty: from the start). The next page starts after the last task's Request; an empty
-// page is the end, a short one need not be: a request whose event is gone is left out.
+// OpenRequests returns, as complete tasks, the requests that were not relayed yet or were relayed
+// before the given time, in the order of their ids, after the id after (empty: from the start). The
+// next page starts after the last task's Request. An empty page is the end; a short page need not
+// be, because requests without an event are left out.
 func (p *Pipeline) OpenRequests(ctx context.Context, before time.Time, after string, limit int) ([]domain.Task, error) {
 	var tasks []domain.Task
 	err := p.db.Snapshot(ctx, func(tx *gorm.DB) error {
@@ -168,7 +168,7 @@ func (p *Pipeline) OpenRequests(ctx context.Context, before time.Time, after str
 					coalesce(d.attempts, 0) AS attempts, coalesce(d.rev, 0) AS rev, (d.id IS NOT NULL) AS known`).
 				Where("r.id > ?", after)
 			if before.IsZero() {
-				query = query.Where("r.relayed_at IS NULL") // has an index: those that are on their way may be many
+				query = query.Where("r.relayed_at IS NULL") // uses an index: there may be many requests that were relayed
 			} else {
 				query = query.Where("r.relayed_at IS NULL OR r.relayed_at < ?", store.InstantOf(before))
 			}
@@ -179,7 +179,7 @@ func (p *Pipeline) OpenRequests(ctx context.Context, before time.Time, after str
 			if tasks, err = requestedTasks(tx, rows); err != nil {
 				return err
 			}
-			after = rows[len(rows)-1].Request.ID // of a page whose events are all gone
+			after = rows[len(rows)-1].Request.ID // the end of a page on which no event is left
 		}
 		return nil
 	})
@@ -189,9 +189,9 @@ func (p *Pipeline) OpenRequests(ctx context.Context, before time.Time, after str
 	return tasks, nil
 }
 
-// requestedRow is a request with where its delivery stands.
+// requestedRow is a request with the state of its delivery.
 type requestedRow struct {
-	Request  requestRow `gorm:"embedded"` // exported: gorm looks into no other
+	Request  requestRow `gorm:"embedded"` // exported, because gorm ignores unexported fields
 	Attempts int
 	Rev      int64
 	Known    bool
@@ -212,7 +212,7 @@ func requestedTasks(tx *gorm.DB, rows []requestedRow) ([]domain.Task, error) {
 		event, ok := events[refs[i]]
 		at, valid := domain.DeliveryID(request.DeliveryID).ReceivedAt()
 		if !ok || !valid {
-			continue // the retention has taken the event; the request goes with it
+			continue // the event is past the retention; the request is removed with it
 		}
 		task := domain.Task{
 			Delivery: domain.DeliveryID(request.DeliveryID), Account: request.Account,

@@ -93,7 +93,8 @@ func (r webhookHealthRow) domain() domain.Health {
 	}
 }
 
-// webhookCircuitRow is what a dispatcher said of a circuit. SaidAt orders what it says.
+// webhookCircuitRow is the state of a circuit as a dispatcher recorded it. SaidAt orders the
+// records.
 type webhookCircuitRow struct {
 	WebhookID    string `gorm:"primaryKey"`
 	OpenSince    store.Instant
@@ -109,7 +110,7 @@ type webhookCircuitRow struct {
 
 func (webhookCircuitRow) TableName() string { return "webhook_circuits" }
 
-// webhookAlertRow is what alerts have told of a webhook.
+// webhookAlertRow is what alerts have reported about a webhook.
 type webhookAlertRow struct {
 	WebhookID string `gorm:"primaryKey"`
 	Failing   bool
@@ -162,8 +163,7 @@ type outboxRow struct {
 
 func (outboxRow) TableName() string { return "outbox" }
 
-// orderingAccountRow is made by the first webhook with ordering that an account has, and
-// stays.
+// orderingAccountRow is made by an account's first webhook with ordering. It is never removed.
 type orderingAccountRow struct {
 	Account   string `gorm:"primaryKey"`
 	LastPlace int64
@@ -252,8 +252,8 @@ func (r deliveryRow) domain() domain.Delivery {
 	return d
 }
 
-// classOf returns how an attempt ended; empty: it had no answer, and was recorded before
-// there were classes.
+// classOf returns how an attempt ended; empty: it had no answer, and was recorded before classes
+// existed.
 func classOf(stored *string, status int) domain.Class {
 	switch {
 	case stored != nil:
@@ -264,7 +264,7 @@ func classOf(stored *string, status int) domain.Class {
 	return ""
 }
 
-// firstAttempt returns the attempt that lies in the delivery's own row.
+// firstAttempt returns the attempt that is in the delivery's own row.
 func (r deliveryRow) firstAttempt() (domain.Attempt, bool) {
 	if r.AttemptID == nil {
 		return domain.Attempt{}, false

@@ -18,7 +18,8 @@ import (
 	"waybill.dev/shared/store/auditlog"
 )
 
-// signingKeyRow is a key of an account. The private half is sealed and bound to id and account.
+// signingKeyRow is a signing key of an account. The private half is sealed and bound to id and
+// account.
 type signingKeyRow struct {
 	ID         string `gorm:"primaryKey"`
 	Account    string
@@ -38,7 +39,7 @@ func (r signingKeyRow) public() domain.SigningKey {
 	return domain.SigningKey{ID: r.ID, Account: r.Account, Public: r.PublicKey, CreatedAt: r.CreatedAt.Time(), ExpiresAt: r.ExpiresAt.Time()}
 }
 
-// SigningKeys returns the public halves of an account's keys that sign, the newest first. An
+// SigningKeys returns the public halves of an account's keys that sign now, the newest first. An
 // account without keys, and an account that does not exist, have none.
 func (p *Pipeline) SigningKeys(ctx context.Context, account string) ([]domain.SigningKey, error) {
 	if !store.Storable(account) {
@@ -60,8 +61,8 @@ func (p *Pipeline) EnsureSigningKey(ctx context.Context, account string) error {
 	return store.Wrap("make signing key", p.db.Tx(ctx, func(tx *gorm.DB) error { return p.ensureSigningKey(tx, account) }))
 }
 
-// ensureSigningKey makes the first key of an account in a transaction. Of several that do so at
-// the same time one makes it, and the others wait for it.
+// ensureSigningKey makes the first key of an account in a transaction. If several transactions do
+// so at the same time, one makes the key, and the others wait for it.
 func (p *Pipeline) ensureSigningKey(tx *gorm.DB, account string) error {
 	var present int64
 	if err := tx.Model(&signingKeyRow{}).Where("account = ? AND expires_at IS NULL", account).Count(&present).Error; err != nil || present > 0 {
@@ -100,7 +101,7 @@ func (p *Pipeline) liveSigningKeys(tx *gorm.DB, accounts ...string) ([]signingKe
 	return rows, err
 }
 
-// openSigningKey opens a key. What can't be read is left out, and its Fault says so.
+// openSigningKey opens a key. If its private half can't be read, the key has a Fault.
 func (p *Pipeline) openSigningKey(row signingKeyRow) domain.SigningKey {
 	key := row.public()
 	plain, err := p.db.Unseal(row.PrivateKey, signingKeySealData(row.ID, row.Account))
@@ -124,8 +125,8 @@ func (p *Pipeline) openSigningKey(row signingKeyRow) domain.SigningKey {
 // maxAccountsAsked bounds the arguments of a statement.
 const maxAccountsAsked = 500
 
-// giveKeys gives those of the webhooks that are signed by v1a the keys of their accounts, which
-// webhooks of one account share. Without such a webhook nothing is read.
+// giveKeys sets the keys of the webhooks that are signed by v1a. Webhooks of one account share
+// them. If there is no such webhook, nothing is read.
 func (p *Pipeline) giveKeys(tx *gorm.DB, webhooks []domain.Webhook) error {
 	var accounts []string
 	for i := range webhooks {
@@ -155,8 +156,8 @@ func (p *Pipeline) giveKeys(tx *gorm.DB, webhooks []domain.Webhook) error {
 	return nil
 }
 
-// takeKeys gives a webhook its account's keys. It has a Fault when one of them can't be read, for
-// receivers may know that one alone.
+// takeKeys gives a webhook its account's keys. The webhook has a Fault if one of them can't be
+// read, because receivers may know only that one.
 func takeKeys(w *domain.Webhook, keys []domain.SigningKey) {
 	w.SigningKeys = keys
 	if w.Fault != "" {
@@ -174,13 +175,14 @@ func takeKeys(w *domain.Webhook, keys []domain.SigningKey) {
 	}
 }
 
-// RotateSigningKey makes a new key for an account and returns the public halves of all that sign
-// from now on, the newest first. The others sign until overlap is over, or until their own end
-// if that is sooner; with an overlap of 0, and beyond MaxSigningKeys, they end at once. The
-// webhooks that the keys sign for are changed with it.
+// RotateSigningKey makes a new key for an account and returns the public halves of all keys that
+// sign from now on, the newest first. The other keys sign until overlap is over, or until their own
+// end if that is sooner. With an overlap of 0, and beyond MaxSigningKeys, they end at once. The
+// webhooks that are signed with the keys get a new version, too.
 func (p *Pipeline) RotateSigningKey(ctx context.Context, account string, overlap time.Duration) (keys []domain.SigningKey, version int64, err error) {
 	err = p.db.Tx(ctx, func(tx *gorm.DB) error {
-		// It locks, so that of several rotations each sees the keys of the one before.
+		// bumpVersion locks the version, so that each of several rotations sees the keys of the one
+		// before.
 		if version, err = bumpVersion(tx); err != nil {
 			return err
 		}
@@ -214,8 +216,8 @@ func (p *Pipeline) RotateSigningKey(ctx context.Context, account string, overlap
 	return keys, version, nil
 }
 
-// endSigningKeys gives an account's keys an end and returns those that sign until then. They are
-// sealed anew; one that can't be opened can't sign, so it goes.
+// endSigningKeys sets the end of an account's keys and returns those that sign until then. It seals
+// them again. A key that can't be opened can't sign, so it is removed.
 func (p *Pipeline) endSigningKeys(tx *gorm.DB, account string, rows []signingKeyRow, overlap time.Duration) ([]domain.SigningKey, error) {
 	ends := store.InstantOf(p.db.Now().Add(overlap))
 	var kept []domain.SigningKey

@@ -13,12 +13,12 @@ import (
 	"waybill.dev/shared/store/rollup"
 )
 
-// sqliteBeforeEvents reads what a commit begins with: the configuration's version, the commit's number
-// and the last row of events.
+// sqliteBeforeEvents reads the values that a commit needs first: the configuration version, the
+// commit's number and the last row of events.
 const sqliteBeforeEvents = `SELECT version, ` + store.SQLiteXact + `, (SELECT coalesce(max(rowid), 0) FROM events) FROM config_version`
 
 // sqliteKnownEvents returns the keys whose id was accepted after a time, their third column. The plus
-// keeps SQLite from looking through the day by time.
+// keeps SQLite from searching the day by time.
 func sqliteKnownEvents() store.MultiRow {
 	return store.MultiRow{
 		Head: `SELECT v.column1, v.column2 FROM (`,
@@ -28,12 +28,12 @@ func sqliteKnownEvents() store.MultiRow {
 	}
 }
 
-// sqliteInsertOutbox queues what was added to events in this transaction: the rows
-// after the last one from before, as a new row's id is one above the greatest.
+// sqliteInsertOutbox queues the events that were added in this transaction: the rows after the last
+// one from before, because the id of a new row is one above the greatest.
 const sqliteInsertOutbox = `INSERT INTO outbox (received_at, account, id, version)
 	SELECT received_at, account, id, ? FROM events WHERE rowid > ?`
 
-// sqliteCountEvents appends the counts of what was added, by account and type.
+// sqliteCountEvents appends the counts of the added events, by account and type.
 func sqliteCountEvents() store.MultiRow {
 	return store.MultiRow{Head: rollup.InsertAccepted, Types: "text,text,timestamptz,bigint"}
 }
@@ -77,7 +77,7 @@ func insertEventsSQLite(ctx context.Context, c store.Conn, in intake) (intakeRes
 	return result, err
 }
 
-// knownEvents returns those of the events that were accepted within the window.
+// knownEvents returns the events that were accepted within the window.
 func knownEvents(ctx context.Context, c store.Conn, in intake) (map[eventRef]struct{}, error) {
 	known := map[eventRef]struct{}{}
 	values := make([]any, 0, len(in.events)*3)
@@ -93,8 +93,8 @@ func knownEvents(ctx context.Context, c store.Conn, in intake) (map[eventRef]str
 	})...)
 }
 
-// addEvents adds events that are not known. A statement that looked for the known ones as well would first
-// copy all rows aside, because it reads the table that it writes.
+// addEvents adds events that are known to be new. A statement that also looked for known events would
+// first copy all rows aside, because it would read the table that it writes.
 func addEvents(ctx context.Context, c store.Conn, events []placedEvent, now time.Time, xact int64) error {
 	if _, err := c.Exec(ctx, store.SQLiteTakeXact); err != nil {
 		return err
@@ -130,8 +130,8 @@ const (
 	sqlSetPlace   = `UPDATE outbox SET place = ? WHERE received_at = ? AND account = ? AND id = ?`
 )
 
-// givePlaces gives what was added to accounts with ordering its places. There is one writer at
-// a time, so the commits are in a row as they are.
+// givePlaces gives places to the added events of accounts with ordering. There is one writer at a
+// time, so the commits follow each other anyway.
 func givePlaces(ctx context.Context, c store.Conn, in intake, result *intakeResult) error {
 	if !in.ordering {
 		return nil

@@ -26,13 +26,13 @@ const (
 	columnAuth           = "auth"
 )
 
-// sealedHeader is a custom header as it lies, sealed, in the row.
+// sealedHeader is a custom header in the form in which the row has it, sealed.
 type sealedHeader struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
 }
 
-// webhookToRow seals what is secret in w.
+// webhookToRow seals the secrets of w.
 func (p *Pipeline) webhookToRow(w domain.Webhook) (webhookRow, error) {
 	row := webhookRow{
 		ID: string(w.ID), Account: w.Account, URL: w.URL, Events: joinTypes(w.Events),
@@ -87,9 +87,9 @@ func (p *Pipeline) webhookToRow(w domain.Webhook) (webhookRow, error) {
 	return row, nil
 }
 
-// webhookFromRow opens what is sealed in row. A value that was moved here from another
-// row, column or account does not open. What can't be read is left out, and the webhook's
-// Fault says so: one row must not keep the others from being read.
+// webhookFromRow opens the sealed columns of row. A value that was moved here from another row,
+// column or account does not open. A value that can't be read is left out, and the webhook has a
+// Fault, so that one row does not keep the others from being read.
 func (p *Pipeline) webhookFromRow(row webhookRow) domain.Webhook {
 	w := domain.Webhook{
 		ID: domain.WebhookID(row.ID), Account: row.Account, URL: row.URL, Events: splitTypes(row.Events),
@@ -112,7 +112,7 @@ func (p *Pipeline) webhookFromRow(row webhookRow) domain.Webhook {
 		w.ConsumerID = *row.ConsumerID
 	}
 	if w.Deleted {
-		return w // nothing of what is checked below is left
+		return w // the settings that are checked below are empty here
 	}
 	var faults [5]string
 	w.Secret, faults[0] = p.openSecret(row.Secret, columnSecret, row)
@@ -129,8 +129,8 @@ func (p *Pipeline) webhookFromRow(row webhookRow) domain.Webhook {
 	return w
 }
 
-// settingsFault tells what of a row's plain values no webhook can have: beneath the store
-// they may have been changed to anything.
+// settingsFault describes plain values of a row that no webhook can have. They may have been
+// changed to anything in the database.
 func settingsFault(row webhookRow) string {
 	_, err := domain.ParseWebhookID(row.ID)
 	rate := 1.0
@@ -152,7 +152,7 @@ func settingsFault(row webhookRow) string {
 	return ""
 }
 
-// openSecret opens a signing secret; none is no fault here.
+// openSecret opens a signing secret. A missing one is no fault here.
 func (p *Pipeline) openSecret(sealed []byte, column string, row webhookRow) (domain.Secret, string) {
 	plain, fault := p.open(sealed, column, row)
 	if len(plain) == 0 {
@@ -180,7 +180,7 @@ func (p *Pipeline) openHeaders(row webhookRow) ([]domain.Header, string) {
 	return headers, ""
 }
 
-// open opens a sealed column. The fault says in words for the webhook's owner why it can't.
+// open opens a sealed column. If it can't, fault tells the webhook's owner why.
 func (p *Pipeline) open(sealed []byte, column string, row webhookRow) (plain []byte, fault string) {
 	if len(sealed) == 0 {
 		return nil, ""
@@ -219,7 +219,7 @@ func splitTypes(text string) []domain.EventType {
 	return types
 }
 
-// joinSchedule keeps nil (the installation's schedule) apart from empty (no retry).
+// joinSchedule keeps nil (the installation's schedule) different from empty (no retry).
 func joinSchedule(waits []time.Duration) *string {
 	if waits == nil {
 		return nil

@@ -25,10 +25,10 @@ type WebhookOnce struct {
 	Respond func(domain.Webhook) (status int, body []byte)
 }
 
-// CreateWebhook stores w in its account; an empty ID is filled in. CreatedAt, UpdatedAt
-// and the versions are the store's. domain.ErrLimit: the account has MaxWebhooks. When
-// once was answered before, its answer is returned and nothing stored; ErrConflict: it
-// was used with another body.
+// CreateWebhook stores w in its account; an empty ID is filled in. The store sets CreatedAt,
+// UpdatedAt and the versions. domain.ErrLimit: the account has MaxWebhooks. If once was answered
+// before, CreateWebhook returns its answer and stores nothing; ErrConflict: it was used with
+// another body.
 func (p *Pipeline) CreateWebhook(ctx context.Context, w domain.Webhook, once *WebhookOnce) (domain.Webhook, *StoredResponse, error) {
 	var created domain.Webhook
 	var earlier *StoredResponse
@@ -64,7 +64,7 @@ func (p *Pipeline) CreateWebhook(ctx context.Context, w domain.Webhook, once *We
 	return created, nil, nil
 }
 
-// errAnswered rolls a transaction back whose answer is known already.
+// errAnswered rolls back a transaction whose answer is known already.
 var errAnswered = errors.New("answered before")
 
 func (p *Pipeline) addWebhook(ctx context.Context, tx *gorm.DB, w *domain.Webhook, version int64) error {
@@ -129,9 +129,9 @@ func countWebhook(tx *gorm.DB, account string, change int) (int64, error) {
 	return count, nil
 }
 
-// bumpVersion raises the configuration version and locks it until the end of the
-// transaction. Whoever changes webhooks does this first: that orders the changes like
-// their versions.
+// bumpVersion raises the configuration version and locks it until the end of the transaction. Every
+// transaction that changes webhooks calls it first, so that the changes are in the order of their
+// versions.
 func bumpVersion(tx *gorm.DB) (int64, error) {
 	var version int64
 	err := tx.Raw("UPDATE config_version SET version = version + 1 WHERE id = 1 RETURNING version").Scan(&version).Error
@@ -141,25 +141,24 @@ func bumpVersion(tx *gorm.DB) (int64, error) {
 	return version, nil
 }
 
-// sqlWebhookWeight is what a webhook weighs, sealed headers included.
+// sqlWebhookWeight is the size of a webhook, sealed headers included.
 const sqlWebhookWeight = "octet_length(url) + octet_length(description) + coalesce(octet_length(retry_schedule), 0) + coalesce(octet_length(headers), 0) + coalesce(octet_length(auth), 0) + 384"
 
-// ListWebhooks returns an account's webhooks, oldest first, each with its health at the
-// same index, and how many there are. Limit 0: all of them.
-// They are fewer when they are large, see MaxPageBytes.
+// ListWebhooks returns an account's webhooks, oldest first, each with its health at the same index,
+// and how many there are. Limit 0: all of them. When webhooks are large, there are fewer, see
+// MaxPageBytes.
 func (p *Pipeline) ListWebhooks(ctx context.Context, account string, limit, offset int) ([]domain.Webhook, []domain.Health, int, error) {
 	return p.listWebhooks(ctx, account, limit, offset, func(tx *gorm.DB) *gorm.DB { return tx })
 }
 
-// sqlTroubled is whether something may be the matter with a webhook: it is inactive, its last attempt
-// failed, or one failed since a time. The circuit is a value, and no EXISTS, for which Postgres might read the
-// circuits of all accounts.
+// sqlTroubled holds if a webhook may have a problem: it is inactive, its last attempt failed, or one failed
+// since a time. The circuit is a value and not an EXISTS, for which Postgres might read the circuits of all
+// accounts.
 const sqlTroubled = `NOT active
 	OR EXISTS (SELECT 1 FROM webhook_health h WHERE h.webhook_id = webhooks.id AND h.disabled_version > 0 AND h.disabled_version >= webhooks.activated_version)
 	OR coalesce((SELECT c.failures > 0 OR c.answer_at >= ? FROM webhook_circuits c WHERE c.webhook_id = webhooks.id), false)`
 
-// ListTroubled is ListWebhooks for those with which something may be the matter; failures count since
-// a time.
+// ListTroubled is ListWebhooks for webhooks that may have a problem; failures count since a time.
 func (p *Pipeline) ListTroubled(ctx context.Context, account string, since time.Time, limit, offset int) ([]domain.Webhook, []domain.Health, error) {
 	webhooks, healths, _, err := p.listWebhooks(ctx, account, limit, offset, func(tx *gorm.DB) *gorm.DB {
 		return tx.Where(sqlTroubled, store.InstantOf(since))
@@ -244,11 +243,11 @@ func (p *Pipeline) webhook(tx *gorm.DB, account string, id domain.WebhookID, loc
 
 // UpdateWebhook applies change to one webhook and stores it under a new version.
 //
-// change sees Active as it holds: false also when a dispatcher disabled the webhook.
-// What it leaves false stays as it was; when it sets true on a webhook that was inactive
-// for either reason, the webhook is active from the new version on. An error of change
-// is returned as it is and nothing stored. domain.ErrUnreadable: the webhook has a Fault.
-// domain.ErrQuota: it is inactive because a quota is used up, and that is not its owner's to change.
+// change gets Active as it is now: false also when a dispatcher disabled the webhook. If change
+// leaves it false, Active stays as it was. If change sets it to true on a webhook that was inactive
+// for either reason, the webhook is active from the new version on. An error of change is returned
+// as it is and nothing is stored. domain.ErrUnreadable: the webhook has a Fault. domain.ErrQuota:
+// the webhook is inactive because a quota is used up, and its owner can't change that.
 func (p *Pipeline) UpdateWebhook(ctx context.Context, account string, id domain.WebhookID, change func(*domain.Webhook) error) (domain.Webhook, domain.Health, error) {
 	var updated domain.Webhook
 	var health domain.Health
@@ -305,8 +304,8 @@ func (p *Pipeline) UpdateWebhook(ctx context.Context, account string, id domain.
 // ErrFilters is returned when an account would have more than domain.MaxFilterBytes of filters.
 var ErrFilters = fmt.Errorf("filters of the account: %w", domain.ErrLimit)
 
-// checkFilters holds the filters of an account to their bound, where a webhook's takes more than before. The
-// lock on the version orders those who change webhooks.
+// checkFilters checks the bound on the filters of an account, if a webhook's filter has become longer. The
+// lock on the version orders transactions that change webhooks.
 func (p *Pipeline) checkFilters(tx *gorm.DB, w *domain.Webhook, before string) error {
 	if len(w.Filter) <= len(before) {
 		return nil
@@ -327,7 +326,7 @@ func (p *Pipeline) checkFilters(tx *gorm.DB, w *domain.Webhook, before string) e
 	return nil
 }
 
-// stamp settles what of an update is the store's to say.
+// stamp sets the fields of an update that the store decides.
 func (p *Pipeline) stamp(before, after domain.Webhook, wasInactive bool, version int64) domain.Webhook {
 	now := p.db.Now()
 	after.ID, after.Account, after.CreatedAt, after.Deleted = before.ID, before.Account, before.CreatedAt, false
@@ -347,13 +346,14 @@ func (p *Pipeline) stamp(before, after domain.Webhook, wasInactive bool, version
 	case !wasInactive && !after.Active:
 		after.DeactivatedAt = now
 	case wasInactive:
-		after.Active = before.Active // nothing was said about it
+		after.Active = before.Active // the update does not set it
 	}
 	return after
 }
 
-// DeleteWebhook leaves of a webhook what its log needs: secrets, headers and the URL are
-// wiped, its cursors deleted. From now on the log shows its undelivered deliveries as failed.
+// DeleteWebhook removes everything of a webhook that its log does not need: it wipes secrets,
+// headers and the URL, and deletes its cursors. From now on the log shows its undelivered
+// deliveries as failed.
 func (p *Pipeline) DeleteWebhook(ctx context.Context, account string, id domain.WebhookID) error {
 	err := p.db.Tx(ctx, func(tx *gorm.DB) error {
 		version, err := bumpVersion(tx)
@@ -385,10 +385,10 @@ func (p *Pipeline) DeleteWebhook(ctx context.Context, account string, id domain.
 	return store.Wrap("delete webhook", err)
 }
 
-// rotateRoute is how the route ends whose update of a webhook is a rotation.
+// rotateRoute is the end of the route that rotates the secret of a webhook.
 const rotateRoute = "/rotate-secret"
 
-// updateAction tells what an update of a webhook is: a rotation when the caller asked for
+// updateAction returns the action of an update of a webhook: a rotation if the caller asked for
 // one.
 func updateAction(ctx context.Context) string {
 	if caller, ok := auditlog.CallerOf(ctx); ok && strings.HasSuffix(caller.Route, rotateRoute) {

@@ -17,12 +17,13 @@ import (
 // MaxSampleAnswer is how many bytes of a receiver's answer an alert has at most.
 const MaxSampleAnswer = 256
 
-// transition is what an alert tells of.
+// transition is the change that an alert reports.
 type transition struct {
 	kind    domain.EventType
 	webhook domain.WebhookID
 	at      time.Time
-	// key tells it from others of that kind and webhook: the same transition has the same.
+	// key identifies the transition among those of its kind and webhook: the same transition always
+	// has the same key.
 	key string
 
 	failures int
@@ -50,11 +51,11 @@ type alertData struct {
 	Link           string                `json:"link"`
 }
 
-// stamp is how alerts write times.
+// stamp is the form of times in alerts.
 const stamp = "2006-01-02T15:04:05.000Z07:00"
 
-// alert makes the event that tells of a transition. Its id and its time follow from the
-// transition alone, so a repeat makes no second one.
+// alert makes the event that reports a transition. Its id and its time follow from the transition
+// alone, so a repeat makes no second alert.
 func (t *transition) alert(hook *alertedHook, publicURL string) (domain.Event, error) {
 	data := alertData{
 		WebhookID: t.webhook, Host: hostOf(hook.url), Class: t.answer.Class, StatusCode: t.answer.Status,
@@ -72,10 +73,10 @@ func (t *transition) alert(hook *alertedHook, publicURL string) (domain.Event, e
 	}, nil
 }
 
-// receivedAt is when the alert counts as accepted.
+// receivedAt returns the time at which the alert counts as accepted.
 func (t *transition) receivedAt() time.Time { return t.at.UTC().Truncate(time.Millisecond) }
 
-// id is evt_ and the 32 digits of a UUID of version 7, whose random part is a hash.
+// id returns evt_ and the 32 digits of a UUID of version 7 with a hash in place of the random part.
 func (t *transition) id(account string) string {
 	sum := sha256.Sum256([]byte(strings.Join([]string{account, string(t.kind), string(t.webhook), t.key}, "\x00")))
 	var raw [16]byte
@@ -97,7 +98,7 @@ func hostOf(text string) string {
 func sampleOf(body string) string {
 	body = plainText(body)
 	if len(body) > MaxSampleAnswer {
-		body = strings.ToValidUTF8(body[:MaxSampleAnswer], "") // the cut may be within a character
+		body = strings.ToValidUTF8(body[:MaxSampleAnswer], "") // the cut may be inside a character
 	}
 	return body
 }

@@ -12,11 +12,11 @@ import (
 	"waybill.dev/shared/store"
 )
 
-// MaxExhaustedAlerts is how many alerts a minute tell of a webhook's exhausted deliveries. The
-// next one after those that were left out says how many they are.
+// MaxExhaustedAlerts is how many alerts a minute report exhausted deliveries of a webhook. After
+// more, the next alert says how many were left out.
 const MaxExhaustedAlerts = 60
 
-// alerts finds the transitions in a transaction, and writes those that somebody is told of.
+// alerts finds the transitions in a transaction, and writes those for which a webhook is registered.
 type alerts struct {
 	*transaction
 
@@ -27,11 +27,11 @@ type alerts struct {
 	found    []transition
 }
 
-// alertedHook is what alerts need of a webhook that they are about.
+// alertedHook has the fields of a webhook that alerts about it need.
 type alertedHook struct {
 	account, url     string
 	activatedVersion int64
-	onlyAlerts       bool // all that it gets are alerts
+	onlyAlerts       bool // it is registered only for alerts
 }
 
 // listener is a webhook that is registered for alerts.
@@ -48,15 +48,15 @@ type toldState struct {
 	changed         bool
 }
 
-// tells is whether there may be a transition. Then the transaction is alone: of two that
-// see the same one, the second must know what the first has told.
+// tells reports whether there may be a transition. Then the transaction runs alone: if two
+// transactions see the same transition, the second must know what the first has reported.
 func (w *recordWork) tells() bool {
 	return len(w.exhausted) > 0 || slices.ContainsFunc(w.health, tells)
 }
 
 func tells(h domain.HealthChange) bool { return h.Circuit != nil || h.DisabledVersion > 0 }
 
-// prepareAlerts has the days of alerts among those that the log must have.
+// prepareAlerts adds the days of alerts to the days that the log must have.
 func (w *recordWork) prepareAlerts() {
 	for i := range w.exhausted {
 		w.day(store.DateOf(w.exhausted[i].UpdatedAt))
@@ -70,7 +70,8 @@ func (w *recordWork) prepareAlerts() {
 	}
 }
 
-// alert tells of the transitions in what is about to be stored of health, so it comes before.
+// alert writes alerts for the transitions in the healths that are about to be stored. So it must run before
+// they are stored.
 func (t *transaction) alert(ctx context.Context) error {
 	w := t.work
 	if !w.tells() {
@@ -100,7 +101,7 @@ func (t *transaction) tellUsedUp(ctx context.Context) error {
 		return nil
 	}
 	w := t.work
-	w.day(store.DateOf(w.now)) // the alerts are of now
+	w.day(store.DateOf(w.now)) // the alerts happen now
 	a := &alerts{transaction: t}
 	ids := make([]string, len(t.disabled))
 	for i := range t.disabled {
@@ -112,7 +113,7 @@ func (t *transaction) tellUsedUp(ctx context.Context) error {
 	for i := range t.disabled {
 		h := &t.disabled[i]
 		if a.hooks[h.Webhook] == nil || slices.ContainsFunc(w.health, func(o domain.HealthChange) bool { return o.Webhook == h.Webhook && o.DisabledVersion > 0 }) {
-			continue // it is deleted, or was told to be disabled for another reason
+			continue // the webhook is deleted, or an alert says that it was disabled for another reason
 		}
 		a.find(transition{
 			webhook: h.Webhook, at: h.At, key: strconv.FormatInt(h.DisabledVersion, 36), reason: h.DisabledReason,
@@ -122,8 +123,8 @@ func (t *transaction) tellUsedUp(ctx context.Context) error {
 	return a.write(ctx)
 }
 
-// circuit finds what the owner of a webhook says of its row of failures. What is older than
-// what was said before tells nothing.
+// circuit finds the transitions in a record of a webhook's row of failures. A record that is older
+// than the last one has none.
 func (a *alerts) circuit(h *domain.HealthChange) {
 	hook := a.hooks[h.Webhook]
 	if hook == nil || h.Circuit == nil {
@@ -157,7 +158,7 @@ func (a *alerts) circuit(h *domain.HealthChange) {
 	*before = now
 }
 
-// disabled finds that a webhook has become inactive that was active until then.
+// disabled finds out whether a webhook has just become inactive.
 func (a *alerts) disabled(h *domain.HealthChange) {
 	hook, health := a.hooks[h.Webhook], a.healths[h.Webhook]
 	if health == nil {
@@ -173,7 +174,7 @@ func (a *alerts) disabled(h *domain.HealthChange) {
 	was := health.DisabledVersion
 	health.DisabledVersion = max(was, h.DisabledVersion)
 	if was >= hook.activatedVersion || h.DisabledVersion < hook.activatedVersion {
-		return // it was inactive before, or is active again
+		return // the webhook was inactive before, or is active again
 	}
 	circuit := a.circuitOf(h.Webhook)
 	t := transition{
@@ -192,7 +193,7 @@ func (a *alerts) disabled(h *domain.HealthChange) {
 	a.find(t, domain.WebhookDisabled)
 }
 
-// exhausted finds a delivery whose schedule came to its end.
+// exhausted adds a transition for a delivery whose schedule is exhausted.
 func (a *alerts) exhausted(o *domain.Outcome) {
 	if a.hooks[o.Webhook] == nil {
 		return
@@ -236,8 +237,8 @@ func (a *alerts) circuitOf(id domain.WebhookID) *domain.Circuit {
 	return c
 }
 
-// write adds the alerts of those transitions that another webhook than the one that failed is
-// told of, unless they are in the log.
+// write adds alerts for the transitions for which another webhook than the one that failed is
+// registered, unless the log has them already.
 func (a *alerts) write(ctx context.Context) error {
 	listeners, err := a.listeners(ctx)
 	if err != nil || len(listeners) == 0 {
@@ -273,7 +274,7 @@ func (a *alerts) write(ctx context.Context) error {
 		key := events[i].Key()
 		if _, ok := added[key]; ok {
 			a.alerts = append(a.alerts, key)
-		} else if t := of[key]; t.kind == domain.DeliveryExhausted { // it was told before
+		} else if t := of[key]; t.kind == domain.DeliveryExhausted { // the alert was there before
 			s := a.state(t.webhook)
 			s.told, s.leftOut = s.told-1, s.leftOut+t.leftOut
 		}
@@ -281,15 +282,15 @@ func (a *alerts) write(ctx context.Context) error {
 	return nil
 }
 
-// heard reports whether a webhook other than the one that failed is registered for it.
+// heard reports whether a webhook other than the one that failed is registered for the transition.
 func heard(listeners []listener, t *transition) bool {
 	return slices.ContainsFunc(listeners, func(l listener) bool {
 		return l.id != t.webhook && slices.Contains(l.events, string(t.kind))
 	})
 }
 
-// fits reports whether one more exhausted delivery of the webhook is told of in this minute. A
-// batch that is written twice is counted twice among those that are not.
+// fits reports whether there may be an alert for one more exhausted delivery of the webhook in this
+// minute. If a batch is written twice, the deliveries without an alert are counted twice.
 func (a *alerts) fits(t *transition) bool {
 	if t.kind != domain.DeliveryExhausted {
 		return true
@@ -306,7 +307,7 @@ func (a *alerts) fits(t *transition) bool {
 	return true
 }
 
-// read reads what is known of the webhooks that may have changed.
+// read reads the stored state of the webhooks that may have changed.
 func (a *alerts) read(ctx context.Context) error {
 	ids := map[string]struct{}{}
 	for i := range a.work.health {
@@ -376,7 +377,7 @@ func (a *alerts) listeners(ctx context.Context) (map[string][]listener, error) {
 		return nil, nil
 	}
 	found := map[string][]listener{}
-	// LIKE is what their index has.
+	// LIKE, because the index has the same condition.
 	err := a.Query(ctx, "SELECT account, id, events FROM webhooks WHERE account "+a.In()+" AND events LIKE '%waybill.%' AND NOT deleted",
 		func(scan store.Scan) error {
 			var account, id, events string
@@ -387,8 +388,8 @@ func (a *alerts) listeners(ctx context.Context) (map[string][]listener, error) {
 	return found, err
 }
 
-// insert adds alerts to the log, and to the outbox as events that nobody has published yet. It returns those
-// that were not there.
+// insert adds alerts to the log, and to the outbox as events that have not been published yet. It returns
+// those that are new.
 func (a *alerts) insert(ctx context.Context, events []domain.Event) (map[domain.EventKey]struct{}, error) {
 	at := make(map[[2]string]domain.EventKey, len(events))
 	values := make([]any, 0, 9*len(events))
@@ -429,10 +430,10 @@ func (a *alerts) insert(ctx context.Context, events []domain.Event) (map[domain.
 	}, values, nil)...)
 }
 
-// keep stores what was told of webhooks.
+// keep stores what alerts have reported about webhooks.
 func (a *alerts) keep(ctx context.Context) error {
 	var values []any
-	for _, id := range slices.Sorted(maps.Keys(a.told)) { // in one order, so that nobody waits crosswise
+	for _, id := range slices.Sorted(maps.Keys(a.told)) { // in one order, so that transactions don't deadlock
 		if s := a.told[id]; s.changed {
 			values = append(values, string(id), s.failing, s.opened, a.Moment(s.minute), s.told, s.leftOut, a.Moment(a.work.now))
 		}

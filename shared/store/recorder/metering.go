@@ -18,24 +18,24 @@ import (
 // first success. When the quota of a period is used up, the same transaction disables the
 // consumer's webhooks.
 
-// unmeteredFor is for how long it is not looked again whether deliveries of a consumer are counted.
+// unmeteredFor is how long the result is kept that deliveries of a consumer are not counted.
 const unmeteredFor = time.Second
 
-// maxOwners bounds the webhooks whose owner is in memory.
+// maxOwners bounds the webhooks whose owners are kept in memory.
 const maxOwners = 200_000
 
-// owners knows whose webhooks are. An owner never changes.
+// owners knows which consumer owns a webhook. An owner never changes.
 type owners struct {
 	mu        sync.Mutex
-	byWebhook map[domain.WebhookID]string // empty: nobody's
-	unmetered map[string]time.Time        // consumers, with when it was looked
+	byWebhook map[domain.WebhookID]string // empty: no consumer owns it
+	unmetered map[string]time.Time        // consumers without meters, and when that was checked
 }
 
 func newOwners() *owners {
 	return &owners{byWebhook: map[domain.WebhookID]string{}, unmetered: map[string]time.Time{}}
 }
 
-// sort returns which of the webhooks are not known, and which consumers may be metered.
+// sort returns the webhooks whose owners are not known, and the consumers that may be metered.
 func (o *owners) sort(webhooks map[domain.WebhookID]struct{}, now time.Time) (unknown []string, consumers map[string]struct{}) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -89,7 +89,7 @@ type meter struct {
 	counts  map[metering.HourKey]metering.Count
 }
 
-// delivered calls each for the outcomes that are deliveries, and no tests.
+// delivered calls each for the outcomes that are delivered and no tests.
 func (w *recordWork) delivered(each func(day time.Time, o *domain.Outcome)) {
 	for date, day := range w.days {
 		for _, list := range [][]domain.Outcome{day.born, day.filled, day.changed} {
@@ -102,7 +102,7 @@ func (w *recordWork) delivered(each func(day time.Time, o *domain.Outcome)) {
 	}
 }
 
-// newMeter returns what counts the deliveries in w; nil: none of them are counted.
+// newMeter returns a meter for the deliveries in w; nil: none of them are counted.
 func newMeter(ctx context.Context, o *owners, c store.Conn, w *recordWork) (*meter, error) {
 	webhooks := map[domain.WebhookID]struct{}{}
 	w.delivered(func(_ time.Time, o *domain.Outcome) { webhooks[o.Webhook] = struct{}{} })
@@ -111,7 +111,7 @@ func newMeter(ctx context.Context, o *owners, c store.Conn, w *recordWork) (*met
 	}
 	m := &meter{owners: o, conn: c, now: w.now, buckets: map[string]string{}, had: map[domain.DeliveryID]struct{}{}, counts: map[metering.HourKey]metering.Count{}}
 	unknown, consumers := o.sort(webhooks, w.now)
-	for range 2 { // the second time for those that were forgotten to make room for the others
+	for range 2 { // the second time for owners that were forgotten to make room for others
 		if len(unknown) == 0 {
 			break
 		}
@@ -132,11 +132,11 @@ func newMeter(ctx context.Context, o *owners, c store.Conn, w *recordWork) (*met
 	return m, nil
 }
 
-// find learns whose webhooks are.
+// find reads the owners of webhooks.
 func (m *meter) find(ctx context.Context, webhooks []string) error {
 	found := make(map[domain.WebhookID]string, len(webhooks))
 	for _, id := range webhooks {
-		found[domain.WebhookID(id)] = "" // what is not there is nobody's
+		found[domain.WebhookID(id)] = "" // a webhook that does not exist has no owner
 	}
 	err := m.conn.Query(ctx, "SELECT id, coalesce(consumer_id, '') FROM webhooks WHERE id "+m.conn.In(), func(scan store.Scan) error {
 		var id, consumer string
@@ -151,7 +151,7 @@ func (m *meter) find(ctx context.Context, webhooks []string) error {
 	return nil
 }
 
-// look finds out for which consumers deliveries are counted.
+// look reads for which consumers deliveries are counted.
 func (m *meter) look(ctx context.Context, consumers []string) error {
 	query := `SELECT k.id, k.bucket_id FROM key_consumers k WHERE k.id ` + m.conn.In() + `
 		AND EXISTS (SELECT 1 FROM meters m WHERE m.bucket_id = k.bucket_id AND m.event_type = '` + domain.EventDeliveries + `')`
@@ -200,8 +200,8 @@ func (m *meter) before(ctx context.Context, w *recordWork) error {
 	return nil
 }
 
-// metered selects those of an account's deliveries of a day that had a success. The primary key begins with
-// the account: without it, all deliveries are read for each transaction.
+// metered selects the deliveries of an account and a day that had a success. The primary key begins with
+// the account: without it, all deliveries would be read for each transaction.
 func metered(c store.Conn) string {
 	return `SELECT d.id FROM deliveries d WHERE d.id ` + c.In() + ` AND d.account = $2 AND d.day = $3 AND (d.attempt_status BETWEEN 200 AND 299
 		OR EXISTS (SELECT 1 FROM attempts a WHERE a.day = $3 AND a.delivery_id = d.id AND a.status BETWEEN 200 AND 299))`
@@ -228,7 +228,7 @@ func (m *meter) count(webhook domain.WebhookID, delivery domain.DeliveryID, test
 	m.counts[key] = n
 }
 
-// write adds the counts, and disables the webhooks of those who have used up a quota with them.
+// write adds the counts, and disables the webhooks of consumers that have used up a quota with them.
 func (m *meter) write(ctx context.Context) ([]domain.HealthChange, error) {
 	if m == nil || len(m.counts) == 0 {
 		return nil, nil
@@ -262,8 +262,8 @@ func (m *meter) write(ctx context.Context) ([]domain.HealthChange, error) {
 	return disabled, nil
 }
 
-// usedUp returns when the last of the periods ends whose quota of deliveries is used up; zero: none
-// is.
+// usedUp returns when the last of the periods ends in which a quota of deliveries is used up; zero:
+// none is used up.
 func (m *meter) usedUp(ctx context.Context, e *metering.Entitled) (until time.Time, err error) {
 	for _, g := range e.Grants(m.now) {
 		if g.Meter == nil || g.Meter.EventType != domain.EventDeliveries || !g.Entitlement.Hard() {
@@ -281,7 +281,7 @@ func (m *meter) usedUp(ctx context.Context, e *metering.Entitled) (until time.Ti
 	return until, nil
 }
 
-// disable disables the webhooks of a consumer that are active.
+// disable disables the active webhooks of a consumer.
 func (m *meter) disable(ctx context.Context, consumer string, until time.Time) ([]domain.HealthChange, error) {
 	var list []domain.HealthChange
 	err := m.conn.Query(ctx, `SELECT w.id, w.version FROM webhooks w LEFT JOIN webhook_health h ON h.webhook_id = w.id
@@ -306,7 +306,7 @@ func (m *meter) disable(ctx context.Context, consumer string, until time.Time) (
 	return list, nil
 }
 
-// healthUsedUp stores that a webhook was disabled for a quota.
+// healthUsedUp stores that a webhook was disabled because of a quota.
 const healthUsedUp = `
 	INSERT INTO webhook_health (webhook_id, disabled_version, disabled_reason, disabled_at, disabled_until, updated_at)
 	VALUES ($1, $2, '` + string(domain.DisabledQuota) + `', $3, $4, $5)

@@ -14,7 +14,7 @@ import (
 	"waybill.dev/shared/store"
 )
 
-// SequenceKey names what deliveries are numbered by.
+// SequenceKey is a webhook and a shipment, whose deliveries are numbered together.
 type SequenceKey struct {
 	Webhook  domain.WebhookID
 	Shipment int64 // see domain.ShipmentKey
@@ -24,10 +24,10 @@ func (k SequenceKey) compare(other SequenceKey) int {
 	return cmp.Or(cmp.Compare(k.Webhook, other.Webhook), cmp.Compare(k.Shipment, other.Shipment))
 }
 
-// Numbers are the greatest ones of a webhook and shipment.
+// Numbers are the greatest numbers of a webhook and shipment.
 type Numbers struct {
-	Last   int64 // that has an outcome
-	Missed int64 // whose delivery has ended and did not arrive; 0: none
+	Last   int64 // of a delivery that has an outcome
+	Missed int64 // of a delivery that has ended and did not arrive; 0: none
 }
 
 // lastSequence has the numbers of a webhook and shipment.
@@ -36,8 +36,8 @@ type lastSequence struct {
 	Numbers
 }
 
-// lastSequences returns the numbers in outcomes, in the order of their keys, as two transactions
-// may store some of the same.
+// lastSequences returns the numbers in outcomes, in the order of their keys, because two
+// transactions may store some of the same.
 func lastSequences(outcomes []domain.Outcome) []lastSequence {
 	var found map[SequenceKey]Numbers
 	for i := range outcomes {
@@ -64,7 +64,7 @@ func lastSequences(outcomes []domain.Outcome) []lastSequence {
 	return list
 }
 
-// sequenceOf is what a delivery's row keeps of its number.
+// sequenceOf returns the number in the form in which a delivery's row has it.
 func sequenceOf(o *domain.Outcome) *int64 {
 	if o.Sequence == 0 {
 		return nil
@@ -72,8 +72,8 @@ func sequenceOf(o *domain.Outcome) *int64 {
 	return &o.Sequence
 }
 
-// Sequences returns the numbers that were recorded for webhooks and shipments; those that have
-// none are left out.
+// Sequences returns the recorded numbers of webhooks and shipments; those without numbers are left
+// out.
 func (r *Recorder) Sequences(ctx context.Context, keys []SequenceKey) (map[SequenceKey]Numbers, error) {
 	last := make(map[SequenceKey]Numbers, len(keys))
 	for part := range slices.Chunk(keys, revsPage) {
@@ -81,7 +81,7 @@ func (r *Recorder) Sequences(ctx context.Context, keys []SequenceKey) (map[Seque
 		for _, k := range part {
 			pairs = append(pairs, string(k.Webhook), k.Shipment)
 		}
-		// Postgres takes parameters in VALUES for text unless it is told.
+		// Without the casts, Postgres takes parameters in VALUES for text.
 		const pair = ", (CAST(? AS text), CAST(? AS bigint))"
 		var rows []webhookSequenceRow
 		err := r.db.Reading(ctx).Where("(webhook_id, shipment) IN (VALUES "+strings.Repeat(pair, len(part))[2:]+")", pairs...).Find(&rows).Error
@@ -95,15 +95,15 @@ func (r *Recorder) Sequences(ctx context.Context, keys []SequenceKey) (map[Seque
 	return last, nil
 }
 
-// OrderStart is from where on the order stage handles the events of an account that were published
-// on NATS.
+// OrderStart is where the order of an account starts: the order stage handles events of the account
+// that were published on NATS from there on.
 type OrderStart struct {
 	Account string
-	Created time.Time // of the stream EVENTS that the sequence is of
+	Created time.Time // of the stream EVENTS to which the sequence belongs
 	From    uint64
 }
 
-// OrderStarts returns the starts of all accounts that have, or had, an ordered webhook.
+// OrderStarts returns the starts of all accounts that have, or had, a webhook with ordering.
 func (r *Recorder) OrderStarts(ctx context.Context) ([]OrderStart, error) {
 	var rows []orderingStartRow
 	if err := r.db.Reading(ctx).Find(&rows).Error; err != nil {
@@ -120,8 +120,9 @@ func (r orderingStartRow) start() OrderStart {
 	return OrderStart{Account: r.Account, Created: r.StreamCreated.Time(), From: uint64(r.FromSequence)}
 }
 
-// StartOrder notes where the order of an account starts, unless it is known for the same stream, and
-// returns what holds. If it has started on another stream, this one is the order's from its first message on.
+// StartOrder stores where the order of an account starts, unless a start on the same stream is stored, and
+// returns the stored start. If the order has started on another stream before, it has all messages of this
+// one.
 func (r *Recorder) StartOrder(ctx context.Context, start OrderStart) (OrderStart, error) {
 	row := orderingStartRow{Account: start.Account, StreamCreated: store.InstantOf(start.Created), FromSequence: int64(start.From)}
 	var known []orderingStartRow
@@ -145,8 +146,8 @@ func (r *Recorder) StartOrder(ctx context.Context, start OrderStart) (OrderStart
 	return row.start(), store.Wrap("note where an order starts", err)
 }
 
-// NextPlace returns the lowest place from a number on that an unsettled event of an account has. If
-// there is none, it is the one that the account's next event gets.
+// NextPlace returns the lowest place, from a number on, of an unsettled event of an account. If
+// there is none, it returns the place that the account's next event gets.
 func (r *Recorder) NextPlace(ctx context.Context, account string, from int64) (int64, error) {
 	var next sql.NullInt64
 	err := r.db.Reading(ctx).Raw(`SELECT coalesce(
@@ -169,8 +170,8 @@ type Placed struct {
 // placedPage bounds how many events PlacedEvents returns.
 const placedPage = 500
 
-// PlacedEvents returns the unsettled events of an account that have places from one number on and below
-// another, in their order: the first ones of them. One that is not in the log any more has no type and no body.
+// PlacedEvents returns the first unsettled events of an account with places from one number on and below
+// another, in their order. An event that is not in the log any more has no type and no body.
 func (r *Recorder) PlacedEvents(ctx context.Context, account string, from, below int64) ([]Placed, error) {
 	var rows []struct {
 		Place, Version int64

@@ -12,29 +12,29 @@ import (
 	"waybill.dev/shared/store"
 )
 
-// RecordResult counts what Record did.
+// RecordResult is what Record did.
 type RecordResult struct {
-	// Attempts is how many attempts were written that were not in the log yet.
+	// Attempts is how many attempts were written that were not in the log before.
 	Attempts int
-	// Outdated is how many outcomes and events came for days that the log no longer
-	// has, or has not yet, or name what can't be an account: they were left out.
+	// Outdated is how many outcomes and events were left out, because the log does not have their
+	// day any more, or not yet, or because their account is not valid.
 	Outdated int
-	// Jobs are those whose counts have changed.
+	// Jobs are the jobs with changed counts.
 	Jobs []JobKey
-	// Alerts were added: they wait for the relay to publish them.
+	// Alerts are the alerts that were added. They wait for the relay to publish them.
 	Alerts []domain.EventKey
-	// Disabled are webhooks that are inactive now, for a quota that is used up.
+	// Disabled are the webhooks that are inactive now because a quota is used up.
 	Disabled []domain.HealthChange
 }
 
 // JobKey names a job.
 type JobKey struct{ Account, ID string }
 
-// Record writes what dispatchers report, in one transaction. It may be given the same
-// batches again: an attempt counts once by its id, and a delivery changes only to a
-// state that is greater by (Rev, UpdatedAt) than the stored one. Events are added unless
-// their id is in the log for that day; settled events leave the outbox; a request is
-// answered by an outcome that names it. Transitions are told by alerts, each once.
+// Record writes what dispatchers report, in one transaction. The same batches may come again: an
+// attempt counts once by its id, and a delivery changes only to a state that is greater by (Rev,
+// UpdatedAt) than the stored one. Events are added unless their id is in the log for that day;
+// settled events leave the outbox; a request is answered by an outcome that names it. Each
+// transition gets one alert.
 func (r *Recorder) Record(ctx context.Context, batches []domain.RecordBatch) (RecordResult, error) {
 	work := newRecordWork(batches)
 	work.now, work.publicURL = r.db.Now(), r.publicURL
@@ -42,7 +42,7 @@ func (r *Recorder) Record(ctx context.Context, batches []domain.RecordBatch) (Re
 		return RecordResult{}, nil
 	}
 	var result RecordResult
-	var unknown []time.Time // days without a place, as the try before found out
+	var unknown []time.Time // days without a partition, found by the last try
 	err := r.db.Again(ctx, func() (err error) {
 		result, unknown, err = r.recordOnce(ctx, work, unknown)
 		return err
@@ -53,8 +53,8 @@ func (r *Recorder) Record(ctx context.Context, batches []domain.RecordBatch) (Re
 	return result, nil
 }
 
-// recordOnce makes one try. When a partition was missing the next one begins by making
-// it, or by leaving out what belongs to a closed day.
+// recordOnce makes one try. If a partition was missing, the next try begins by making it, or by
+// leaving out what belongs to a closed day.
 func (r *Recorder) recordOnce(ctx context.Context, work *recordWork, missing []time.Time) (RecordResult, []time.Time, error) {
 	if r.db.SQLite() || len(missing) > 0 {
 		floor, err := r.db.Floor(ctx)
@@ -85,7 +85,8 @@ func cleanAttempt(a domain.Attempt) domain.Attempt {
 	return a
 }
 
-// storedClass is what an attempt's row keeps of its class: nothing when its status says it.
+// storedClass returns the class of an attempt as its row has it: nothing when it follows from the
+// status.
 func storedClass(a *domain.Attempt) *string {
 	if a.Status > 0 && a.Class == domain.ClassOf(a.Status) {
 		return nil
@@ -93,7 +94,7 @@ func storedClass(a *domain.Attempt) *string {
 	return (*string)(&a.Class)
 }
 
-// last is what the row of a delivery keeps of its last attempt.
+// last returns the class and status of the last attempt as a delivery's row has them.
 func last(a *domain.Attempt) (class *string, status *int) {
 	if a == nil {
 		return nil, nil
@@ -101,8 +102,7 @@ func last(a *domain.Attempt) (class *string, status *int) {
 	return (*string)(&a.Class), &a.Status
 }
 
-// bornLast is the same for a new row, which has the attempt: nothing when it was answered
-// with 2xx.
+// bornLast is last for a new row, which has the attempt: nothing when it was answered with 2xx.
 func bornLast(a *domain.Attempt) (class *string, status *int) {
 	if a != nil && a.Class == domain.ClassOK {
 		return nil, nil
@@ -110,8 +110,8 @@ func bornLast(a *domain.Attempt) (class *string, status *int) {
 	return last(a)
 }
 
-// plainText makes text fit for a text column: one row that the database refuses would
-// hold up every batch that it is in.
+// plainText makes text fit for a text column. One row that the database refuses would hold up every
+// batch that it is in.
 func plainText(text string) string {
 	if utf8.ValidString(text) && strings.IndexByte(text, 0) < 0 {
 		return text
@@ -122,12 +122,12 @@ func plainText(text string) string {
 // maxRepeats bounds the text of an event's repeats: about a hundred of them.
 const maxRepeats = 1400
 
-// repeatText is what an event's row keeps of a further acceptance of its id.
+// repeatText returns what an event's row has for another acceptance of its id.
 func repeatText(at time.Time) string { return strconv.FormatInt(at.UnixMilli(), 10) + " " }
 
-// healthFailing stores that a webhook began to fail (failing_since) or recovered (NULL),
-// unless something newer is known. Of two beginnings the earlier one counts, unless the webhook was
-// activated after it: a dispatcher begins anew then, and takes over what is stored.
+// healthFailing stores that a webhook began to fail (failing_since) or recovered (NULL), unless a
+// newer change is stored. Of two beginnings the earlier one counts, unless the webhook was
+// activated after it: then a dispatcher starts again, and takes over what is stored.
 const healthFailing = `
 	INSERT INTO webhook_health (webhook_id, failing_since, changed_at, disabled_version, disabled_reason, updated_at)
 	VALUES ($1, $2, $3, 0, '', $4)
@@ -139,8 +139,8 @@ const healthFailing = `
 		changed_at = excluded.changed_at, updated_at = excluded.updated_at
 	WHERE webhook_health.changed_at IS NULL OR webhook_health.changed_at <= excluded.changed_at`
 
-// circuitSaid stores what is said of a circuit, unless something newer is known. What is said
-// without an answer leaves the last one.
+// circuitSaid stores a record of a circuit, unless a newer one is stored. A record without an
+// answer keeps the last answer.
 const circuitSaid = `
 	INSERT INTO webhook_circuits AS c (webhook_id, open_since, failures, failing_since, next_probe_at, said_at,
 		answer_at, answer_class, answer_status, answer_body)
@@ -153,8 +153,8 @@ const circuitSaid = `
 		answer_at = coalesce(excluded.answer_at, c.answer_at)
 	WHERE c.said_at <= excluded.said_at`
 
-// healthCertificate stores what a connection saw of a receiver's certificate, unless it was seen
-// in an earlier state of the webhook than what is stored.
+// healthCertificate stores what a connection saw of a receiver's certificate, unless that is from
+// an earlier state of the webhook than what is stored.
 const healthCertificate = `
 	INSERT INTO webhook_health (webhook_id, certificate_expires_at, certificate_version, disabled_version, disabled_reason, updated_at)
 	VALUES ($1, $2, $3, 0, '', $4)
@@ -162,8 +162,8 @@ const healthCertificate = `
 		certificate_version = excluded.certificate_version, updated_at = excluded.updated_at
 	WHERE webhook_health.certificate_version <= excluded.certificate_version`
 
-// healthDisabled stores that a webhook was disabled at a version; the first reason for a
-// version stays.
+// healthDisabled stores that a webhook was disabled at a version. The first reason for a version
+// stays.
 const healthDisabled = `
 	INSERT INTO webhook_health (webhook_id, disabled_version, disabled_reason, disabled_at, updated_at)
 	VALUES ($1, $2, $3, $4, $5)

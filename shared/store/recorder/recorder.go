@@ -1,6 +1,6 @@
-// Package recorder writes what dispatchers report into the pipeline's tables, in bulk:
-// deliveries, attempts, health, events that came over the bus, what is settled, and alerts. It is
-// the dispatcher's: no other service writes a delivery.
+// Package recorder writes what dispatchers report into the pipeline's tables, in bulk: deliveries,
+// attempts, health, events that were published on NATS, settlements, and alerts. Only dispatchers
+// use it: no other service writes a delivery.
 package recorder
 
 import (
@@ -20,14 +20,14 @@ const (
 	tableAttempts   = "attempts"
 )
 
-// Recorder writes the log, and reads how far it is.
+// Recorder writes the log, and reads the recorded state.
 type Recorder struct {
 	db        *store.Store
 	owners    *owners
 	publicURL string
 }
 
-// WithLinks has the links in alerts begin with publicURL; without, they are paths.
+// WithLinks returns a recorder with publicURL as the start of links in alerts; without it, the links are paths.
 func (r *Recorder) WithLinks(publicURL string) *Recorder {
 	linked := *r
 	linked.publicURL = publicURL
@@ -40,10 +40,10 @@ func New(db *store.Store) *Recorder {
 	return &Recorder{db: db, owners: newOwners()}
 }
 
-// revsPage bounds how many deliveries one look-up names.
+// revsPage bounds how many deliveries one query names.
 const revsPage = 500
 
-// Revs returns the stored revisions of those of an account's deliveries that are in the log.
+// Revs returns the stored revisions of an account's deliveries, for those that are in the log.
 func (r *Recorder) Revs(ctx context.Context, account string, ids []domain.DeliveryID) (map[domain.DeliveryID]domain.Revision, error) {
 	revs := make(map[domain.DeliveryID]domain.Revision, len(ids))
 	byDay := map[store.Date][]string{}
@@ -62,9 +62,9 @@ func (r *Recorder) Revs(ctx context.Context, account string, ids []domain.Delive
 	return revs, nil
 }
 
-// revs adds the revisions of those of an account's deliveries of a day that there are. Postgres looks each delivery
-// up by the primary key. It plans that anew each time: a plan that was made while the partition was small, or one that
-// names all ids at once and goes through all of the partition, takes milliseconds where the look-up takes 0.1.
+// revs adds the revisions of an account's deliveries of a day that exist. Postgres looks each delivery up by the
+// primary key, and plans that again each time. A plan that was made while the partition was small, or that names all
+// ids at once and reads the whole partition, takes milliseconds; this look-up takes 0.1.
 func (r *Recorder) revs(ctx context.Context, day time.Time, account string, ids []string, revs map[domain.DeliveryID]domain.Revision) error {
 	c := r.db.Conn()
 	look := store.Statement{

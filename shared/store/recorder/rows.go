@@ -2,10 +2,10 @@ package recorder
 
 import "waybill.dev/shared/store"
 
-// The rows of the tables that are the recorder's alone. A test compares each with the live
-// columns of both databases.
+// The rows of the tables that only the recorder uses. A test compares each with the live columns of
+// both databases.
 
-// orderingStartRow is where the order stage began with an account's events.
+// orderingStartRow is where the order of an account starts.
 type orderingStartRow struct {
 	Account       string `gorm:"primaryKey"`
 	StreamCreated store.Instant

@@ -11,11 +11,11 @@ import (
 	"waybill.dev/shared/store/rollup"
 )
 
-// recordWork is what Record writes, sorted out: by day, and in the order of keys so
-// that two transactions on the same rows wait for each other.
+// recordWork is what Record writes, sorted by day and in the order of keys, so that two
+// transactions on the same rows wait for each other.
 type recordWork struct {
 	now       time.Time
-	publicURL string // what links begin with
+	publicURL string // the start of links
 	days      map[store.Date]*recordDay
 	settled   []domain.EventKey
 	requests  []string
@@ -23,36 +23,36 @@ type recordWork struct {
 	health    []domain.HealthChange
 	// sequences are the last numbers of webhooks and shipments, in the order of their keys.
 	sequences []lastSequence
-	// exhausted are deliveries whose schedule has come to its end, those of alerts left out.
+	// exhausted are deliveries whose schedule is exhausted, except those of alerts.
 	exhausted []domain.Outcome
-	usedUp    bool // a quota is used up with it, and somebody may be told
-	outdated  int  // outcomes and events that have no place in the log
+	usedUp    bool // the transaction uses up a quota, and there may be an alert
+	outdated  int  // outcomes and events for which the log has no place
 }
 
-// jobAnswer is how the first attempt of a run ended that was asked for: a job may wait for it.
+// jobAnswer is how the first attempt of a requested run ended: a job may wait for it.
 type jobAnswer struct {
 	delivery  string
 	rev       int64
 	delivered bool
 }
 
-// recordDay is the part of one day.
+// recordDay is the part of the work for one day.
 type recordDay struct {
-	// born are deliveries with one outcome that is their first, unless it is told twice:
-	// they go in as new rows with their attempt inside.
+	// born are deliveries with one outcome, which is their first unless it is reported twice. They
+	// are inserted as new rows that contain the attempt.
 	born []domain.Outcome
-	// filled are final states that come with the first attempt of a delivery that is known,
-	// as it was held: its row, which has no attempt, takes both in. Those that find no such
-	// row are changed instead.
+	// filled are final states together with the first attempt of a delivery that is in the log
+	// because it was held. Its row, which has no attempt, takes both. Outcomes that find no such
+	// row become changes.
 	filled []domain.Outcome
-	// changed are the final states of the other deliveries, attempts their attempts.
+	// changed are the final states of the other deliveries; attempts are their attempts.
 	changed  []domain.Outcome
 	attempts []deliveryAttempt
 	events   []domain.Event
-	known    bool // that some of it is in the log was found out
+	known    bool // an earlier try found that some of it is in the log
 }
 
-// bringsEvents reports whether there are events to add, or may be alerts.
+// bringsEvents reports whether there are events to add, or perhaps alerts.
 func (w *recordWork) bringsEvents() bool {
 	if w.tells() || w.usedUp {
 		return true
@@ -65,14 +65,14 @@ func (w *recordWork) bringsEvents() bool {
 	return false
 }
 
-// unborn makes ordinary changes of what was taken for new: some of it was known.
+// unborn turns new deliveries into changes, because some of them were in the log.
 func (d *recordDay) unborn() {
 	d.change(d.born)
 	d.born, d.known = nil, true
 }
 
-// unfilled returns the day without what its rows took in, given the ids of the attempts
-// that they did: the rest are ordinary changes.
+// unfilled returns the day after rows have taken the attempts with the given ids: the other
+// outcomes of filled become changes.
 func (d *recordDay) unfilled(taken map[string]struct{}) *recordDay {
 	var rest []domain.Outcome
 	for _, o := range d.filled {
@@ -86,8 +86,8 @@ func (d *recordDay) unfilled(taken map[string]struct{}) *recordDay {
 	return &left
 }
 
-// change adds outcomes to the changes. The slices are not written to, for a transaction
-// that is tried again begins with them.
+// change adds outcomes to the changes. It does not write to the slices, because another try of the
+// transaction begins with them.
 func (d *recordDay) change(outcomes []domain.Outcome) {
 	if len(outcomes) == 0 {
 		return
@@ -112,7 +112,7 @@ func (d *recordDay) countBorn(t *tally) {
 	}
 }
 
-// countFilled counts the attempts that rows took in, given their ids.
+// countFilled counts the attempts with the given ids, which rows have taken.
 func (d *recordDay) countFilled(t *tally, taken map[string]struct{}) {
 	for i := range d.filled {
 		if o := &d.filled[i]; has(taken, o.Attempt.ID) {
@@ -121,12 +121,12 @@ func (d *recordDay) countFilled(t *tally, taken map[string]struct{}) {
 	}
 }
 
-// countAttempts counts the attempts that were added to their table, given their ids.
+// countAttempts counts the attempts with the given ids, which were added to their table.
 func (d *recordDay) countAttempts(t *tally, added map[string]struct{}) {
 	for i := range d.attempts {
 		a := &d.attempts[i]
 		if has(added, a.ID) {
-			delete(added, a.ID) // it may be in the batch twice
+			delete(added, a.ID) // the attempt may be in the batch twice
 			t.Attempt(a.account, a.webhook, a.eventType, &a.Attempt)
 			t.meter.count(a.webhook, a.delivery, a.test, &a.Attempt)
 			t.attempts++
@@ -139,11 +139,11 @@ func has(set map[string]struct{}, id string) bool {
 	return ok
 }
 
-// tally counts what a transaction has really added.
+// tally counts what a transaction has actually added.
 type tally struct {
 	rollup.Tally
 	attempts int
-	jobs     []JobKey // that were told how something ended
+	jobs     []JobKey // jobs that got an answer
 	alerts   []domain.EventKey
 	meter    *meter
 	disabled []domain.HealthChange
@@ -154,13 +154,13 @@ func (t *tally) event(e *domain.Event) { t.Event(e.Account, e.Type, e.ReceivedAt
 func (t *tally) attempt(o *domain.Outcome, a *domain.Attempt) {
 	t.attempts++
 	if domain.Forged(o.Reason) {
-		return // it says nothing of the receiver's health
+		return // the attempt says nothing about the receiver's health
 	}
 	t.Attempt(o.Account, o.Webhook, o.EventType, a)
 	t.meter.count(o.Webhook, o.Delivery, o.Test, a)
 }
 
-// deliveryAttempt is an attempt that goes to the table of attempts.
+// deliveryAttempt is an attempt for the table of attempts.
 type deliveryAttempt struct {
 	account   string
 	delivery  domain.DeliveryID
@@ -212,8 +212,8 @@ func newRecordWork(batches []domain.RecordBatch) *recordWork {
 	return w
 }
 
-// sortOutcomes spreads the outcomes over the days, the outcomes of one delivery
-// together: the greatest is its state, the attempts of all of them count.
+// sortOutcomes distributes the outcomes over the days. The outcomes of one delivery stay together:
+// the greatest is its state, and the attempts of all of them count.
 func (w *recordWork) sortOutcomes(outcomes []domain.Outcome) {
 	slices.SortStableFunc(outcomes, func(a, b domain.Outcome) int {
 		return cmp.Or(cmp.Compare(a.Account, b.Account), cmp.Compare(a.Delivery, b.Delivery), compareState(&a, &b))
@@ -263,15 +263,15 @@ func (w *recordWork) addDelivery(outcomes []domain.Outcome) {
 	for _, o := range outcomes {
 		if o.Attempt != nil {
 			attempt := cleanAttempt(*o.Attempt)
-			last.Attempt = &attempt // the row says how the last one ended, whatever came after it
+			last.Attempt = &attempt // the row has the last attempt, whatever came after it
 			day.attempts = append(day.attempts, attemptOf(&o, attempt))
 		}
 	}
 	day.changed = append(day.changed, last)
 }
 
-// answer notes what the newest run of a delivery tells a job: its first attempt, or its end
-// without one. The first run of a delivery was asked for by nobody.
+// answer notes the answer to a job: the first attempt of a delivery's newest run, or the end of
+// that run without an attempt. The first run of a delivery was not requested.
 func (w *recordWork) answer(outcomes []domain.Outcome) {
 	run := outcomes[len(outcomes)-1].Rev / domain.RunStep
 	if run == 0 {
@@ -296,7 +296,7 @@ func (w *recordWork) day(d store.Date) *recordDay {
 	return day
 }
 
-// dayList returns the days, the first one first.
+// dayList returns the days, the earliest first.
 func (w *recordWork) dayList() []time.Time {
 	days := make([]time.Time, 0, len(w.days))
 	for _, d := range slices.Sorted(maps.Keys(w.days)) {
@@ -309,7 +309,7 @@ func (w *recordWork) empty() bool {
 	return len(w.days) == 0 && len(w.settled) == 0 && len(w.requests) == 0 && len(w.health) == 0 && w.outdated == 0
 }
 
-// leaveOut drops the days that the log does not have and counts what is lost with them.
+// leaveOut drops the days that the log does not have, and counts what is lost.
 func (w *recordWork) leaveOut(floor, last store.Date) {
 	for d, day := range w.days {
 		if d < floor || d > last {
@@ -319,9 +319,9 @@ func (w *recordWork) leaveOut(floor, last store.Date) {
 	}
 }
 
-// changes reports whether there is more than new rows.
+// changes reports whether there is more to write than new rows.
 func (w *recordWork) changes() bool {
-	if w.tells() || w.usedUp { // usedUp: an earlier try has found it out
+	if w.tells() || w.usedUp { // usedUp: an earlier try has set it
 		return true
 	}
 	for _, day := range w.days {
@@ -332,7 +332,7 @@ func (w *recordWork) changes() bool {
 	return false
 }
 
-// unborn takes nothing for new any more.
+// unborn turns all new deliveries into changes.
 func (w *recordWork) unborn() {
 	for _, day := range w.days {
 		day.unborn()

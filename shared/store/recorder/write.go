@@ -16,20 +16,22 @@ import (
 // recordLock orders the transactions of Record on Postgres.
 const recordLock = 0x57617972 // "Wayr"
 
-// errKnown says that a new delivery or event is in the log already.
+// errKnown means that a new delivery or event is in the log already.
 var errKnown = errors.New("in the log already")
 
-// errUsedUp says that the transaction has used up a quota. Alerts of that are events, and a transaction that
-// adds events must hold store.FeedLock, or have a number, from its beginning. So it starts anew.
+// errUsedUp means that the transaction has used up a quota. The alerts about that are events, and a
+// transaction that adds events must hold store.FeedLock, or have a number, from its beginning. So the
+// transaction starts over.
 var errUsedUp = errors.New("a quota is used up")
 
-// write takes what is new for new, which costs half of the cheapest INSERT that looks out for conflicts, but
-// fails as a whole on one: then it starts anew and writes all rows as changes. Measured on 2 cores, server CPU of
-// Postgres for a delivery with its attempt: 16 µs as two upserts, 11 as one row, 7 as one row by COPY.
+// write first assumes that new rows are not in the log. That costs half of the cheapest INSERT that checks for
+// conflicts, but fails as a whole at the first conflict. Then write starts over and writes all rows as changes.
+// Measured on 2 cores, server CPU of Postgres for a delivery with its attempt: 16 µs as two upserts, 11 as one
+// row, 7 as one row by COPY.
 //
-// Transactions that only add rows run side by side, as each adds them in order. One that
-// changes rows has the log to itself: two that change what the other has added would
-// wait for each other until Postgres finds out, a second later.
+// Transactions that only add rows run in parallel, because each adds them in order. A transaction that changes
+// rows runs alone: two transactions that change what the other has added would wait for each other until Postgres
+// notices, a second later.
 func (r *Recorder) write(ctx context.Context, w *recordWork) (RecordResult, error) {
 	alone, known := w.changes(), false
 	for {
@@ -51,9 +53,9 @@ func (r *Recorder) write(ctx context.Context, w *recordWork) (RecordResult, erro
 	}
 }
 
-// first is what Postgres begins a transaction with.
+// first returns the statements with which Postgres begins a transaction.
 func (w *recordWork) first(alone bool) string {
-	// The outbox is empty or large within seconds: statistics would lead to a scan.
+	// The outbox changes between empty and large within seconds, so its statistics would lead to a scan.
 	lock := "SET LOCAL enable_seqscan = off; SELECT pg_advisory_xact_lock_shared(%d)"
 	if alone {
 		lock = "SET LOCAL enable_seqscan = off; SELECT pg_advisory_xact_lock(%d)"
@@ -64,7 +66,7 @@ func (w *recordWork) first(alone bool) string {
 	return fmt.Sprintf(lock, int64(recordLock))
 }
 
-// transaction is one try to write, and what it has really added.
+// transaction is one try to write, and what it has actually added.
 type transaction struct {
 	store.Conn
 	tally
@@ -141,7 +143,7 @@ const (
 	wholeWidth   = 28
 )
 
-// deliveryChange is what a new state changes in a delivery's row.
+// deliveryChange sets the columns of a delivery's row to a new state.
 const deliveryChange = ` ON CONFLICT (account, id, day) DO UPDATE SET status = excluded.status, rev = excluded.rev, attempts = excluded.attempts,
 	run_attempts = excluded.run_attempts, run_started_at = excluded.run_started_at,
 	next_attempt_at = excluded.next_attempt_at, in_lane = excluded.in_lane, reason = excluded.reason,
@@ -157,7 +159,7 @@ const attemptChange = `, attempt_id = excluded.attempt_id, attempt_number = excl
 // newer is the condition that a state is greater than the stored one.
 const newer = `(excluded.rev, excluded.updated_at) > (d.rev, d.updated_at)`
 
-// born adds new deliveries; errKnown: one of them was there.
+// born adds new deliveries; errKnown: one of them is in the log already.
 func (t *transaction) born(ctx context.Context, at time.Time, outcomes []domain.Outcome) error {
 	if len(outcomes) == 0 {
 		return nil
@@ -178,8 +180,8 @@ func (t *transaction) copy(ctx context.Context, table string, at time.Time, colu
 	return err
 }
 
-// fill stores states that are greater than the stored ones, with the first attempts, in rows that have
-// none. It returns the ids of the attempts that it stored.
+// fill stores states that are greater than the stored ones, together with first attempts, in rows that
+// have no attempt. It returns the ids of the attempts that it stored.
 func (t *transaction) fill(ctx context.Context, at time.Time, outcomes []domain.Outcome) (map[string]struct{}, error) {
 	day, values := t.Date(at), make([]any, 0, len(outcomes)*wholeWidth)
 	for i := range outcomes {
@@ -194,7 +196,7 @@ func (t *transaction) fill(ctx context.Context, at time.Time, outcomes []domain.
 	}, values)
 }
 
-// ids runs a statement over rows and returns the ids that it returned.
+// ids runs a statement over rows and returns the ids from its result.
 func (t *transaction) ids(ctx context.Context, m store.MultiRow, values []any) (map[string]struct{}, error) {
 	var ids map[string]struct{}
 	err := t.Batch(ctx, t.Rows(m, values, func(scan store.Scan) error {
@@ -236,8 +238,8 @@ func (t *transaction) appendAttempt(values []any, a *domain.Attempt) []any {
 	return append(values, a.ID, a.Number, t.Moment(a.StartedAt), a.Duration.Microseconds(), a.Status, storedClass(a), a.Error, a.ResponseBody, a.Transcript)
 }
 
-// addAttempts adds the attempts that are neither there nor in their delivery, and returns their ids. The
-// first columns lead to the delivery.
+// addAttempts adds the attempts that are neither in the table nor in their delivery's row, and returns
+// their ids. The first columns identify the delivery.
 func (t *transaction) addAttempts(ctx context.Context, at time.Time, attempts []deliveryAttempt) (map[string]struct{}, error) {
 	day, values := t.Date(at), make([]any, 0, len(attempts)*12)
 	for i := range attempts {
@@ -254,8 +256,8 @@ func (t *transaction) addAttempts(ctx context.Context, at time.Time, attempts []
 	}, values)
 }
 
-// addEvents adds events that came over the bus. Of one whose id is there for that day only the time is
-// kept, so that its deliveries are found.
+// addEvents adds events that were published on NATS. If an event's id is in the log for that day, only
+// the time is kept, so that its deliveries are found.
 func (t *transaction) addEvents(ctx context.Context, at time.Time, day *recordDay) error {
 	if len(day.events) == 0 {
 		return nil
@@ -309,7 +311,7 @@ func (t *transaction) rest(ctx context.Context) error {
 	for i := range t.work.health {
 		list = append(list, t.health(&t.work.health[i])...)
 	}
-	if !t.SQLite() { // at the end: who advances a job has its row at the end, too
+	if !t.SQLite() { // at the end, because a process that advances a job also locks its row at the end
 		list = append(list, t.answers()...)
 	}
 	if err := t.Batch(ctx, list...); err != nil {
@@ -351,7 +353,7 @@ func (t *transaction) sequences() []store.Statement {
 	}, values, nil)
 }
 
-// health stores what is said of a webhook and its circuit.
+// health stores a change of a webhook's health or circuit.
 func (t *transaction) health(h *domain.HealthChange) (list []store.Statement) {
 	say := func(query string, args ...any) { list = append(list, store.Statement{SQL: query, Args: args}) }
 	now := t.Moment(t.work.now)
@@ -375,7 +377,7 @@ func (t *transaction) health(h *domain.HealthChange) (list []store.Statement) {
 	return list
 }
 
-// answers counts what jobs waited for, on Postgres.
+// answers counts the answers that jobs waited for, on Postgres.
 func (t *transaction) answers() []store.Statement {
 	values := make([]any, 0, len(t.work.answers)*3)
 	for _, a := range t.work.answers {
@@ -401,10 +403,10 @@ func (t *transaction) job(scan store.Scan) error {
 	return err
 }
 
-// sqliteAnswerJob forgets that jobs wait for a delivery, and says which ones did.
+// sqliteAnswerJob removes the entries of jobs that wait for a delivery, and returns these jobs.
 const sqliteAnswerJob = "DELETE FROM job_deliveries WHERE delivery_id = $1 AND rev < $2 RETURNING job_id"
 
-// answerOneByOne does the same on SQLite, which returns nothing to a further statement.
+// answerOneByOne does the same on SQLite, which can't use the result of one statement in another.
 func (t *transaction) answerOneByOne(ctx context.Context) error {
 	counts := map[string]*[2]int{} // delivered, failed
 	for _, a := range t.work.answers {
@@ -426,7 +428,7 @@ func (t *transaction) answerOneByOne(ctx context.Context) error {
 		}
 	}
 	for job, n := range counts {
-		// The retention may have taken it.
+		// The job may be past the retention.
 		err := t.Query(ctx, "UPDATE jobs SET delivered = delivered + $2, failed = failed + $3 WHERE id = $1 RETURNING account, id", t.job, job, n[0], n[1])
 		if err != nil {
 			return fmt.Errorf("answer jobs: %w", err)

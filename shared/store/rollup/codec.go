@@ -11,7 +11,7 @@ import (
 	"waybill.dev/shared/packed"
 )
 
-// errDamaged is told of bytes that are not what this package writes.
+// errDamaged is the error for bytes that this package did not write.
 var errDamaged = errors.New("counts are damaged")
 
 // formatDelta begins the counts of a delta.
@@ -27,7 +27,7 @@ func (t *Tally) Event(account string, eventType domain.EventType, at time.Time) 
 
 // Attempt counts an attempt of a delivery, in the minute in which it began.
 func (t *Tally) Attempt(account string, webhook domain.WebhookID, eventType domain.EventType, a *domain.Attempt) {
-	class := cmp.Or(a.Class, domain.ClassOf(a.Status)) // the first version of records has none
+	class := cmp.Or(a.Class, domain.ClassOf(a.Status)) // the first version of records has no class
 	c := t.of(Key{account, webhook, eventType, class, minuteOf(a.StartedAt)})
 	c.Attempts++
 	if a.Number == 1 {
@@ -54,8 +54,8 @@ func (t *Tally) of(key Key) *Counts {
 // Empty reports whether nothing was counted.
 func (t *Tally) Empty() bool { return len(t.counts) == 0 }
 
-// Encode returns the counts as a delta keeps them: groups of what differs in the webhook
-// alone. A group is account, type, class and minute, and its entries. Texts begin with their
+// Encode returns the counts in the form of a delta: in groups of keys that differ only in the
+// webhook. A group is account, type, class and minute, and its entries. Texts begin with their
 // length, numbers are varints.
 func (t *Tally) Encode() []byte {
 	keys := make([]Key, 0, len(t.counts))
@@ -88,7 +88,7 @@ func compareGroup(a, b Key) int {
 	return cmp.Or(cmp.Compare(a.Account, b.Account), cmp.Compare(a.Type, b.Type), cmp.Compare(a.Class, b.Class), cmp.Compare(a.Minute, b.Minute))
 }
 
-// append writes counts; the end of the last attempt is in milliseconds after the minute, plus 1.
+// append appends counts; the end of the last attempt is in milliseconds after the minute, plus 1.
 func (c *Counts) append(out []byte, minute int64) []byte {
 	out = packed.AppendCounts(out, uint64(c.Events), uint64(c.Deliveries), uint64(c.Attempts))
 	last := int64(0)
@@ -100,8 +100,8 @@ func (c *Counts) append(out []byte, minute int64) []byte {
 
 type reader struct{ packed.Reader }
 
-// decode hands out what Encode wrote, of one account; empty: of all. What others have is passed over, and nothing
-// is made of it.
+// decode calls each for the counts of one account in the result of Encode; empty: of all accounts. Counts of
+// other accounts are skipped without being decoded.
 func decode(encoded []byte, account string, each func(Key, *Counts)) error {
 	if len(encoded) == 0 || encoded[0] != formatDelta {
 		return errDamaged
@@ -131,7 +131,7 @@ func decode(encoded []byte, account string, each func(Key, *Counts)) error {
 	return nil
 }
 
-// pass passes over a group, whose account was read.
+// pass skips a group after its account was read.
 func (r *reader) pass() {
 	r.Blob()
 	r.Blob()
@@ -147,7 +147,7 @@ func (r *reader) pass() {
 	}
 }
 
-// decodeHistogram reads what Histogram.append wrote.
+// decodeHistogram reads the result of Histogram.append.
 func decodeHistogram(encoded []byte) (Histogram, error) {
 	r := &reader{packed.NewReader(encoded)}
 	h := r.histogram()

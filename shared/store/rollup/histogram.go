@@ -8,9 +8,9 @@ import (
 	"waybill.dev/shared/packed"
 )
 
-// Histogram counts durations in buckets: of one microsecond up to 16, then 16 for each
-// doubling. A quantile is off by at most half a bucket, 3.2 %. Only buckets with something
-// in them are kept, in order: a minute of a webhook has some twenty.
+// Histogram counts durations in buckets: of one microsecond up to 16, then 16 for each doubling. A
+// quantile is off by at most half a bucket, 3.2 %. Only buckets that are not empty are kept, in
+// order: a minute of a webhook has some twenty.
 type Histogram []bin
 
 type bin struct {
@@ -56,7 +56,7 @@ func (h Histogram) add(b bin) Histogram {
 	return slices.Insert(h, i, b)
 }
 
-// Merge adds other, which it does not change.
+// Merge adds other, which does not change.
 func (h Histogram) Merge(other Histogram) Histogram {
 	for _, b := range other {
 		h = h.add(b)
@@ -73,8 +73,8 @@ func (h Histogram) Total() int64 {
 	return n
 }
 
-// Quantile returns the duration that the share q of all does not exceed, 0 < q ≤ 1; zero: none
-// was counted.
+// Quantile returns the duration that the share q of all durations does not exceed, 0 < q ≤ 1; zero:
+// none was counted.
 func (h Histogram) Quantile(q float64) time.Duration {
 	rank := max(int64(q*float64(h.Total())+0.999999), 1)
 	for _, b := range h {
@@ -85,7 +85,8 @@ func (h Histogram) Quantile(q float64) time.Duration {
 	return 0
 }
 
-// append writes the number of bins, and each as the distance from the one before and its count.
+// append appends the number of bins, then each bin as its distance from the one before and its
+// count.
 func (h Histogram) append(out []byte) []byte {
 	out = packed.AppendCounts(out, uint64(len(h)))
 	before := uint16(0)

@@ -9,7 +9,7 @@ import (
 	"waybill.dev/shared/store"
 )
 
-// What one transaction merges at most. On SQLite it keeps all other writers waiting.
+// The most that one transaction merges. On SQLite it keeps all other writers waiting.
 const (
 	mergeDeltas         = 5000
 	mergeBytesPostgres  = 4 << 20
@@ -17,8 +17,8 @@ const (
 	mergeDeltasOnSQLite = 500
 )
 
-// Merge adds deltas to the rows of their minutes, hours and days, the oldest first, and
-// removes them. It returns how many, and whether there may be more. Several processes may
+// Merge adds deltas to the rows of their minutes, hours and days, the oldest first, and removes
+// them. It returns how many it has merged, and whether there may be more. Several processes may
 // call it at the same time: they take turns, and each delta is added once.
 func (r *Rollups) Merge(ctx context.Context) (merged int, more bool, err error) {
 	err = r.db.Again(ctx, func() error {
@@ -32,7 +32,7 @@ func (r *Rollups) Merge(ctx context.Context) (merged int, more bool, err error) 
 }
 
 func (r *Rollups) merge(ctx context.Context) (merged int, more bool, err error) {
-	// Again, a plan that was made while rollups was empty would read all of it.
+	// A plan that was made while rollups was empty would read the whole table.
 	first := fmt.Sprintf("SET LOCAL enable_seqscan = off; SELECT pg_advisory_xact_lock(%d)", int64(mergeLock))
 	err = r.db.Write(ctx, first, func(c store.Conn) error {
 		merged, more, err = mergeIn(ctx, c)
@@ -70,7 +70,7 @@ func mergeIn(ctx context.Context, c store.Conn) (merged int, more bool, err erro
 	return len(deltas), more, nil
 }
 
-// choose returns the ids of what is merged next.
+// choose returns the ids of the deltas to merge next.
 func choose(ctx context.Context, c store.Conn) (ids []int64, more bool, err error) {
 	most, room := mergeDeltas, mergeBytesPostgres
 	if c.SQLite() {
@@ -89,7 +89,7 @@ func choose(ctx context.Context, c store.Conn) (ids []int64, more bool, err erro
 	return ids, more || len(ids) == most, err
 }
 
-// sum adds deltas up to the rows that they change.
+// sum adds deltas up, by the rows that they change.
 func sum(deltas []delta) (map[rowKey]*Counts, error) {
 	counts := map[rowKey]*Counts{}
 	add := func(key rowKey, more *Counts) {

@@ -13,10 +13,10 @@ import (
 	"waybill.dev/shared/store"
 )
 
-// By is what a query tells apart, beside the time.
+// By is what the rows of a query are grouped by, besides the time.
 type By string
 
-// All that can be told apart; empty: nothing.
+// The values of By; empty: rows are not grouped.
 const (
 	ByWebhook By = "webhook"
 	ByType    By = "type"
@@ -27,21 +27,21 @@ const (
 
 // Query selects counts of an account.
 type Query struct {
-	Webhook domain.WebhookID // empty: of the account
-	// Webhooks are those that a query by webhook and class is about.
+	Webhook domain.WebhookID // empty: of the whole account
+	// Webhooks are the webhooks of a query by webhook and class.
 	Webhooks []domain.WebhookID
 	// Since and Until bound the time, rounded down and up to whole minutes.
 	Since, Until time.Time
-	Step         Step // 0: the whole time is one
+	Step         Step // 0: one step for the whole time
 	By           By
-	// Most is how many rows there may be; 0: any number.
+	// Most is how many rows there may be at most; 0: any number.
 	Most int
 }
 
-// Row is what was counted in a step.
+// Row has the counts of a step.
 type Row struct {
-	Start   time.Time        // zero: the query has no step
-	Webhook domain.WebhookID // these three as By says
+	Start   time.Time        // zero: the query has no steps
+	Webhook domain.WebhookID // Webhook, Type and Class: set as By says
 	Type    domain.EventType
 	Class   domain.Class
 	Counts
@@ -51,9 +51,8 @@ type Row struct {
 // Failed returns how many attempts failed.
 func (r *Row) Failed() int64 { return r.Attempts - r.Succeeded }
 
-// Read answers queries about an account, all on one view of the database; rows are ordered by time and then by what
-// is told apart. Steps without anything have no row. domain.ErrLimit: there are more rows than
-// a query takes.
+// Read answers queries about an account, all on one view of the database. Rows are ordered by time and then by what
+// they are grouped by. Steps without counts have no row. domain.ErrLimit: there are more rows than a query allows.
 func (r *Rollups) Read(ctx context.Context, account string, queries ...Query) ([][]Row, error) {
 	answers := make([]answer, len(queries))
 	err := r.db.Snapshot(ctx, func(tx *gorm.DB) error {
@@ -81,13 +80,13 @@ func (r *Rollups) Read(ctx context.Context, account string, queries ...Query) ([
 	return lists, nil
 }
 
-// part is a span of minutes that the rows of one step fill.
+// part is a span of minutes that rows of one step cover.
 type part struct {
 	step        Step
 	from, until int64
 }
 
-// cover divides the query's time so that each part is read from the longest rows that fit.
+// cover divides the query's time into parts, so that each is read from the longest rows that fit.
 func (q *Query) cover() []part {
 	from, until := q.minutes()
 	longest := q.Step
@@ -121,7 +120,7 @@ func (q *Query) cover() []part {
 	return parts
 }
 
-// minutes returns the first minute and the one after the last.
+// minutes returns the first minute and the minute after the last.
 func (q *Query) minutes() (from, until int64) {
 	return minuteOf(q.Since), minuteOf(q.Until.Add(time.Minute - time.Nanosecond))
 }
@@ -129,8 +128,8 @@ func (q *Query) minutes() (from, until int64) {
 const ofWebhook = `SELECT ` + rollupColumns + ` FROM rollups
 	WHERE account = $1 AND webhook_id = $2 AND step = $3 AND start >= $4 AND start < $5`
 
-// ofEachWebhook jumps from one webhook to the next in the primary key: what lies between
-// are rows of other times. CROSS JOIN has SQLite begin with the webhooks.
+// ofEachWebhook jumps from one webhook to the next in the primary key, because the rows in between
+// are of other times. CROSS JOIN makes SQLite begin with the webhooks.
 const ofEachWebhook = `WITH RECURSIVE w (id) AS (
 		SELECT min(webhook_id) FROM rollups WHERE account = $1 AND webhook_id > $2
 		UNION ALL
@@ -140,7 +139,8 @@ const ofEachWebhook = `WITH RECURSIVE w (id) AS (
 	FROM w CROSS JOIN rollups r
 	WHERE r.account = $1 AND r.webhook_id = w.id AND r.step = $3 AND r.start >= $4 AND r.start < $5`
 
-// ofWebhooks looks each webhook up for itself on Postgres, whatever was known of the table when it was planned.
+// ofWebhooksPostgres looks each webhook up separately, whatever was known of the table when the statement was
+// planned. ofWebhooks is for SQLite.
 const (
 	ofWebhooks = `SELECT ` + rollupColumns + ` FROM rollups
 	WHERE account = $1 AND webhook_id IN (SELECT value FROM json_each($2)) AND step = $3 AND start >= $4 AND start < $5`
@@ -217,7 +217,7 @@ type answerKey struct {
 	of      string // type or class
 }
 
-// addDelta adds counts that are not merged yet, when they are asked for.
+// addDelta adds counts that are not merged yet, if the query asks for them.
 func (a *answer) addDelta(key Key, counts *Counts) error {
 	from, until := a.minutes()
 	switch {

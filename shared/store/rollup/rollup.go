@@ -1,11 +1,11 @@
-// Package rollup has the counts behind statistics: how many events, deliveries and attempts
-// there were in each minute, hour and day, by webhook, event type and class.
+// Package rollup has the counts behind statistics: how many events, deliveries and attempts there
+// were in each minute, hour and day, by webhook, event type and class.
 //
-// Whoever writes what is counted appends a delta in the same transaction, so each event and
-// each attempt counts exactly once. A delta is one row for a whole transaction, and no row is
-// changed, so those who write never wait for each other. One process merges the deltas into
-// the rows of minutes, hours and days every minute or so. Readers add what is not merged yet,
-// so what they read is exact at any time.
+// A transaction that writes events or attempts also appends a delta, so each event and each attempt
+// counts exactly once. A delta is one row for a whole transaction, and no row is changed, so
+// writers never wait for each other. One process merges the deltas into the rows of minutes, hours
+// and days every minute or so. Readers add the deltas that are not merged yet, so their numbers are
+// exact at any time.
 package rollup
 
 import (
@@ -21,12 +21,12 @@ type Rollups struct{ db *store.Store }
 // New returns a Rollups for the counts in db.
 func New(db *store.Store) *Rollups { return &Rollups{db} }
 
-// Key is what is counted apart.
+// Key is what events and attempts are counted by.
 type Key struct {
 	Account string
-	Webhook domain.WebhookID // empty: of the account
+	Webhook domain.WebhookID // empty: counts of the account
 	Type    domain.EventType
-	Class   domain.Class // empty: of accepted events
+	Class   domain.Class // empty: counts of accepted events
 	Minute  int64        // of Unix time
 }
 
@@ -50,10 +50,10 @@ func (c *Counts) Add(other *Counts) {
 	c.Latency = c.Latency.Merge(other.Latency)
 }
 
-// minuteOf returns the minute of t.
+// minuteOf returns the minute of t, in Unix time.
 func minuteOf(t time.Time) int64 { return t.Unix() / 60 }
 
-// Step is how long a time the counts of a row are for, in minutes.
+// Step is the length of time that the counts of a row cover, in minutes.
 type Step int
 
 // All steps.
@@ -68,7 +68,7 @@ func steps() [3]Step { return [3]Step{Minute, Hour, Day} }
 // Duration returns how long the step is.
 func (s Step) Duration() time.Duration { return time.Duration(s) * time.Minute }
 
-// floor returns the first minute of the step that minute lies in.
+// floor returns the first minute of the step that contains minute.
 func (s Step) floor(minute int64) int64 { return minute - minute%int64(s) }
 
 // rowKey names a row of rollups.

@@ -7,7 +7,8 @@ import (
 	"waybill.dev/shared/store"
 )
 
-// mergeLock lets one merge at a time change rows of rollups on Postgres: it writes sums that it has read.
+// mergeLock lets only one merge at a time change rows of rollups on Postgres, because it writes sums of what
+// it has read.
 const mergeLock = 0x57617975 // "Wayu"
 
 const (
@@ -16,7 +17,7 @@ const (
 	keyTypes      = `text,text,integer,timestamptz,text,text`
 )
 
-// take removes the deltas of these ids and returns them.
+// take removes the deltas with these ids and returns them.
 func take(ctx context.Context, c store.Conn, ids []int64) (list []delta, err error) {
 	err = c.Query(ctx, "DELETE FROM rollup_deltas WHERE id "+c.In()+" RETURNING "+deltaColumns, scanDeltas(&list), c.List(ids))
 	return list, err
@@ -35,8 +36,8 @@ func appendKey(c store.Conn, values []any, k rowKey) []any {
 	return append(values, k.Account, string(k.Webhook), int(k.step), c.Moment(timeOf(k.Minute)), string(k.Type), string(k.Class))
 }
 
-// stored adds what the rows of keys hold to their counts. Each key is looked up for itself on Postgres: a plan
-// that was made while rollups was empty would read all of it.
+// stored adds the values in the rows of keys to their counts. On Postgres each key is looked up separately: a
+// plan that was made while rollups was empty would read the whole table.
 func stored(ctx context.Context, c store.Conn, keys []rowKey, into map[rowKey]*Counts) error {
 	values := make([]any, 0, len(keys)*6)
 	for _, key := range keys {

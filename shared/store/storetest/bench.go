@@ -16,7 +16,7 @@ import (
 )
 
 // Benchmark runs a benchmark on a migrated store on each database, with the durability of a real
-// installation. Cpu is the processor time that was used so far, the server's included.
+// installation. cpu returns the processor time that was used so far, including the server's.
 func Benchmark(b *testing.B, run func(b *testing.B, db *store.Store, cpu func() time.Duration)) {
 	b.Helper()
 	keys, err := seal.Parse(seal.Generate())
@@ -36,8 +36,8 @@ func Benchmark(b *testing.B, run func(b *testing.B, db *store.Store, cpu func() 
 	})
 }
 
-// processTime returns the processor time that this process and the server's backends have
-// used: other work on the machine does not show in it.
+// processTime returns the processor time that this process and the server's backends have used.
+// Other work on the machine does not count.
 func processTime(b *testing.B, postmaster int) time.Duration {
 	b.Helper()
 	var self syscall.Rusage
@@ -55,11 +55,11 @@ func processTime(b *testing.B, postmaster int) time.Duration {
 	for pid := range strings.FieldsSeq(string(children)) {
 		total += statTime(pid, 11)
 	}
-	return total + statTime(strconv.Itoa(postmaster), 13) // of those that have ended, such as autovacuum's
+	return total + statTime(strconv.Itoa(postmaster), 13) // of backends that have ended, such as autovacuum's
 }
 
-// statTime returns the sum of two fields of a process's stat, counted from the one after its
-// name, in which the kernel tells processor time; 0: it has ended.
+// statTime returns the sum of two fields of a process's stat, counted from the field after its
+// name; the kernel has the processor time there. 0: the process has ended.
 func statTime(pid string, field int) time.Duration {
 	text, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {

@@ -23,18 +23,18 @@ import (
 //nolint:gochecknoglobals // initdb takes seconds, and tests of a package share nothing else
 var server struct{ *Templates }
 
-// template is the migrated database on Postgres, from which others are copied.
+// template is the migrated Postgres database from which others are copied.
 const template = "migrated"
 
-// Templates are migrated databases that tests get copies of. That is quicker than to migrate
-// each: with the race detector, a SQLite file takes 300 ms of a processor.
+// Templates are migrated databases that tests get copies of. That is faster than migrating each:
+// with the race detector, a SQLite file takes 300 ms of a processor.
 type Templates struct {
 	cluster *pgtest.Cluster
 	made    atomic.Int64
-	file    []byte // of SQLite
+	file    []byte // the SQLite file
 }
 
-// NewTemplates makes them, for Postgres in the cluster.
+// NewTemplates makes the templates, for Postgres in the cluster.
 func NewTemplates(ctx context.Context, c *pgtest.Cluster) (*Templates, error) {
 	address, err := c.CreateDatabase(ctx, template)
 	if err != nil {
@@ -65,7 +65,7 @@ func migrate(ctx context.Context, address string) error {
 	return errors.Join(err, s.Close())
 }
 
-// SQLite makes a copy and returns its path.
+// SQLite makes a copy of the SQLite template and returns its path.
 func (m *Templates) SQLite(tb testing.TB) string {
 	tb.Helper()
 	path := filepath.Join(tb.TempDir(), "way bill?#.db")
@@ -75,7 +75,7 @@ func (m *Templates) SQLite(tb testing.TB) string {
 	return path
 }
 
-// Postgres makes a copy and returns its URL.
+// Postgres makes a copy of the Postgres template and returns its URL.
 func (m *Templates) Postgres(tb testing.TB) string {
 	tb.Helper()
 	return m.clone(tb, template)
@@ -96,8 +96,8 @@ func (m *Templates) clone(tb testing.TB, from string) string {
 	return patient(address)
 }
 
-// Main runs the tests of a package beside a Postgres server and returns the code to exit
-// with. Goroutines that are left at the end fail it, but for those of leaks.
+// Main starts a Postgres server, runs the tests of a package and returns the exit code. Goroutines
+// that are left at the end make it fail, except those in leaks.
 func Main(m *testing.M, leaks ...goleak.Option) int {
 	ctx := context.Background()
 	c, err := pgtest.Start(ctx, "", pgtest.Disposable()...)
@@ -122,20 +122,20 @@ func Main(m *testing.M, leaks ...goleak.Option) int {
 	return code
 }
 
-// patient has connections wait longer than a service does: a server of tests shares its
+// patient makes connections wait longer than a service does, because a test server shares its
 // machine with many others.
 func patient(address string) string { return address + "&connect_timeout=30" }
 
 // Kind is Postgres or SQLite.
 type Kind struct{ postgres bool }
 
-// Postgres is that kind.
+// Postgres returns the kind Postgres.
 func Postgres() Kind { return Kind{postgres: true} }
 
-// SQLite is that kind.
+// SQLite returns the kind SQLite.
 func SQLite() Kind { return Kind{} }
 
-// Each runs a test for both kinds, side by side.
+// Each runs a test for both kinds, in parallel.
 func Each(t *testing.T, test func(t *testing.T, kind Kind)) {
 	t.Helper()
 	for name, kind := range map[string]Kind{"postgres": Postgres(), "sqlite": SQLite()} {
@@ -149,7 +149,7 @@ func Each(t *testing.T, test func(t *testing.T, kind Kind)) {
 // Database is a database that one test has to itself.
 type Database struct {
 	URL         string
-	driver, dsn string // to look beneath the store
+	driver, dsn string // to use the database without the store
 }
 
 // Fresh makes a database.
@@ -157,7 +157,7 @@ func (k Kind) Fresh(tb testing.TB) Database {
 	tb.Helper()
 	if !k.postgres {
 		path := filepath.Join(tb.TempDir(), "way bill?#.db")
-		if server.Templates != nil { // else the package does without Main
+		if server.Templates != nil { // otherwise the package does not use Main
 			path = server.SQLite(tb)
 		}
 		return Database{URL: "sqlite:" + path, driver: "sqlite", dsn: (&url.URL{Scheme: "file", Path: path}).String()}
@@ -165,7 +165,7 @@ func (k Kind) Fresh(tb testing.TB) Database {
 	return onPostgres(server.Postgres(tb))
 }
 
-// Empty makes a database on Postgres that was not migrated.
+// Empty makes a Postgres database without migrations.
 func Empty(tb testing.TB) Database {
 	tb.Helper()
 	return onPostgres(server.clone(tb, "template1"))
@@ -173,7 +173,7 @@ func Empty(tb testing.TB) Database {
 
 func onPostgres(address string) Database { return Database{URL: address, driver: "pgx", dsn: address} }
 
-// Open opens the database, migrated, with the options but for their URL.
+// Open opens the database, migrated, with these options except the URL.
 func (d Database) Open(tb testing.TB, o store.Options) *store.Store {
 	tb.Helper()
 	o.URL = d.URL
@@ -199,7 +199,7 @@ func Open(tb testing.TB, o store.Options) *store.Store {
 	return s
 }
 
-// Beneath returns a connection of its own to the database, past the store.
+// Beneath returns a separate connection to the database that does not use the store.
 func (d Database) Beneath(tb testing.TB) *sql.DB {
 	tb.Helper()
 	db, err := sql.Open(d.driver, d.dsn)

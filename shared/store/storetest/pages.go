@@ -8,8 +8,8 @@ import (
 	"modernc.org/sqlite"
 )
 
-// Pages returns how many pages of a SQLite file were looked at while do ran, by the idle connections of a
-// handle: what a statement costs, however busy the machine is.
+// Pages returns how many pages of a SQLite file the idle connections of a handle read while do ran. That
+// is the cost of a statement, however busy the machine is.
 func Pages(t testing.TB, db *sql.DB, do func()) int {
 	t.Helper()
 	before := pagesOf(t, db)

@@ -12,8 +12,8 @@ import (
 	"waybill.dev/shared/store"
 )
 
-// owners says whose each table is: the family that has its row struct. A migration that
-// makes a table adds its line.
+// owners returns the owner of each table: the family that has its row struct. A migration that
+// makes a table adds a line here.
 //
 //nolint:funlen // a list
 func owners() map[string]string {
@@ -119,7 +119,7 @@ func (k Kind) columns() string {
 	return `SELECT name FROM pragma_table_info($1) ORDER BY name`
 }
 
-// Owned fails the test when there is a table that is nobody's, or an owner of none.
+// Owned fails the test when a table has no owner, or an owner's table does not exist.
 func Owned(t *testing.T, kind Kind, db *sql.DB) {
 	t.Helper()
 	query := `SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'goose%' AND name NOT LIKE 'sqlite%' ORDER BY name`

@@ -8,13 +8,13 @@ import (
 	"waybill.dev/shared/store"
 )
 
-// EachStatement calls f with the text of each statement that has run through gorm, from now on. Nobody may use
-// the store yet. Statements of pipeline and others that go past gorm are not seen.
+// EachStatement calls f with the text of each statement that runs through gorm from now on. Nothing may have
+// used the store yet. Statements that bypass gorm, as in pipeline, are not seen.
 func EachStatement(t testing.TB, s *store.Store, f func(text string)) {
 	t.Helper()
 	handles := []*gorm.DB{s.Writing(t.Context())}
 	if s.SQLite() {
-		handles = append(handles, s.Reading(t.Context())) // on Postgres it is the same
+		handles = append(handles, s.Reading(t.Context())) // on Postgres both are the same
 	}
 	note := func(tx *gorm.DB) { f(tx.Statement.SQL.String()) }
 	const name = "storetest:each-statement"

@@ -1,7 +1,7 @@
-// Package storetest is the frame for the test suites of the families of tables. Each suite stands
-// beside its family and runs on both databases. The frame has a database server for the tests of
-// a process, fresh databases, a clock that a test sets, and a comparison of a family's rows
-// with its tables.
+// Package storetest is the frame for the test suites of the families of tables. Each suite is next
+// to its family and runs on both databases. The frame has a database server for the tests of a
+// process, fresh databases, a clock that a test sets, and a comparison of a family's rows with its
+// tables.
 package storetest
 
 import (
@@ -17,11 +17,11 @@ import (
 	"waybill.dev/shared/store"
 )
 
-// Tests are cases of a suite by what they find out, each on a bench of its own.
+// Tests are the cases of a suite, by what they check. Each has a bench of its own.
 type Tests[B any] map[string]func(*testing.T, B)
 
-// Run runs groups of cases on both databases. Bench makes of a migrated store what the
-// family's cases work on.
+// Run runs groups of cases on both databases. bench turns a migrated store into the bench of the
+// family's cases.
 func Run[B any](t *testing.T, bench func(*Bench) B, groups map[string]Tests[B]) {
 	t.Helper()
 	t.Parallel()
@@ -46,10 +46,10 @@ type Bench struct {
 	serial int
 }
 
-// noon is when the suites' clocks start: far from midnight.
+// noon is the time at which the suites' clocks start: far from midnight.
 var noon = time.Date(2025, time.June, 10, 12, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // a constant
 
-// Noon is when the suites' clocks start: far from midnight.
+// Noon returns the time at which the suites' clocks start: far from midnight.
 func Noon() time.Time { return noon }
 
 func newBench(t *testing.T, d Database) *Bench {
@@ -62,7 +62,7 @@ func newBench(t *testing.T, d Database) *Bench {
 	return &Bench{DB: d.Open(t, store.Options{Keys: keys, Now: clock.Now}), Clock: clock}
 }
 
-// Next counts what a case makes: 1, 2, 3…
+// Next returns a number for each thing that a case makes: 1, 2, 3…
 func (b *Bench) Next() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -97,8 +97,8 @@ func (c *Clock) Set(t time.Time) {
 	c.now = t
 }
 
-// Walk reads a list by its offsets, and fails the test when a page is heavier than it may be
-// or ends before the list does.
+// Walk reads a list by its offsets. It fails the test when a page is larger than it may be or ends
+// before the list does.
 func Walk(t *testing.T, total int, page func(offset int) (names []string, bytes, total int)) []string {
 	t.Helper()
 	var all []string
@@ -120,7 +120,7 @@ func WantNotFound(t *testing.T, doing string, err error) {
 	}
 }
 
-// WantConflict fails the test unless err says that something is in the way.
+// WantConflict fails the test unless err is a conflict.
 func WantConflict(t *testing.T, doing string, err error) {
 	t.Helper()
 	if !errors.Is(err, domain.ErrConflict) {
@@ -128,7 +128,7 @@ func WantConflict(t *testing.T, doing string, err error) {
 	}
 }
 
-// Secrets has cmp compare what is secret.
+// Secrets makes cmp compare the values of secrets.
 func Secrets() cmp.Option {
 	return cmp.Comparer(func(a, b domain.Secret) bool { return a.Reveal() == b.Reveal() })
 }

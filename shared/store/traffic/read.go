@@ -18,7 +18,7 @@ import (
 	"waybill.dev/shared/store"
 )
 
-// Step is how long a time the counts of an answer are for.
+// Step is the length of time that the counts of an answer cover.
 type Step int
 
 // All steps.
@@ -36,9 +36,9 @@ type Count struct {
 	Calls
 }
 
-// CallCounts returns what was counted of a deployment in the steps from the one of since on, the
-// oldest first. Consumers, when there are any, are those that are told of. domain.ErrLimit: there
-// are more than most rows.
+// CallCounts returns the counts of a deployment in the steps from the one of since on, the oldest
+// first. If consumers is not empty, only these count. domain.ErrLimit: there are more than most
+// rows.
 func (t *Traffic) CallCounts(ctx context.Context, deployment string, step Step, since time.Time, consumers []string, most int) ([]Count, error) {
 	length := int64(step) * 60
 	since = time.Unix(since.Unix()-since.Unix()%length, 0)
@@ -61,8 +61,8 @@ func (t *Traffic) CallCounts(ctx context.Context, deployment string, step Step, 
 }
 
 // RecentCalls returns the newest requests of a deployment that came at since or later, at most
-// limit of them, the newest first, without entries. Consumers, when there are any, are those
-// whose requests are meant.
+// limit of them, the newest first, without entries. If consumers is not empty, only their requests
+// are returned.
 func (t *Traffic) RecentCalls(ctx context.Context, deployment string, since time.Time, consumers []string, limit int) ([]Request, error) {
 	query := t.db.Reading(ctx).Where("deployment = ? AND at >= ?", deployment, store.InstantOf(since)).Session(&gorm.Session{})
 	if len(consumers) == 0 {
@@ -80,27 +80,27 @@ func (t *Traffic) RecentCalls(ctx context.Context, deployment string, since time
 	return all[:min(limit, len(all))], nil
 }
 
-// RequestFilter selects requests of a deployment. What is empty or zero selects all.
+// RequestFilter selects requests of a deployment. Empty or zero fields select all.
 type RequestFilter struct {
 	Deployment   string
 	Since, Until time.Time // both inclusive
-	NotBefore    time.Time // likewise, but a cursor is not bound to it
+	NotBefore    time.Time // also inclusive, but a cursor does not depend on it
 	Method       string
 	Class        int     // 2 to 5: of the status
 	RoutePath    *string // empty: no route matched; nil: any
 	Severity     domain.Severity
 	Search       string // in the messages, whatever the case of ASCII letters
-	Cursor       string // of the answer before
+	Cursor       string // a cursor from the answer before
 	Limit        int
 }
 
 // listRequests is the letter of the list in cursors.
 const listRequests = "r"
 
-// ListRequests returns requests without their entries, the newest first, and the cursor of those
-// that follow; empty: there are none. Filters that no index is for are a search. One that has taken long
-// enough ends where it is: then there are fewer requests than the limit, perhaps none, and a cursor.
-// store.ErrCursor: the filter's cursor is none of a list with this filter.
+// ListRequests returns requests without their entries, the newest first, and the cursor of the next
+// page; empty: there is none. If the filter has no index, ListRequests searches. After a time limit a
+// search ends where it is: then there are fewer requests than the limit, perhaps none, and a cursor.
+// store.ErrCursor: the filter's cursor is not one of a list with this filter.
 func (t *Traffic) ListRequests(ctx context.Context, f RequestFilter) ([]Request, string, error) {
 	digest := f.digest()
 	cursor, err := store.DecodeCursor(f.Cursor, listRequests, f.Deployment, func(c store.Cursor) bool {
@@ -113,7 +113,7 @@ func (t *Traffic) ListRequests(ctx context.Context, f RequestFilter) ([]Request,
 	query := f.where(t.db.Reading(ctx))
 	if cursor != nil {
 		at, id, _ := placeOf(*cursor)
-		// The first condition leads to partitions, the second one to the row.
+		// The first condition selects the partitions, the second one the row.
 		query = query.Where("at <= ? AND (at < ? OR id < ?)", at, at, id)
 	}
 	var list []Request
@@ -139,7 +139,7 @@ func place(at time.Time, id int64) string {
 	return strconv.FormatInt(at.UnixMicro(), 36) + "." + strconv.FormatInt(id, 36)
 }
 
-// placeOf returns where a cursor leads.
+// placeOf returns the place that a cursor names.
 func placeOf(c store.Cursor) (at store.Instant, id int64, ok bool) {
 	first, second, found := strings.Cut(c.ID, ".")
 	micros, err := strconv.ParseInt(first, 36, 64)
@@ -150,7 +150,7 @@ func placeOf(c store.Cursor) (at store.Instant, id int64, ok bool) {
 	return store.Instant(micros), id, err == nil && id >= 0 && c.At == 0
 }
 
-// digest tells filters apart; where a page begins and how long it is does not count.
+// digest returns a number that differs for other filters. The begin and length of the page don't count.
 func (f RequestFilter) digest() uint64 {
 	h := fnv.New64a()
 	route := "\x00"
@@ -163,7 +163,7 @@ func (f RequestFilter) digest() uint64 {
 	return h.Sum64()
 }
 
-// indexed reports whether one index finds exactly what the filter selects, already in the order of the list.
+// indexed reports whether one index finds exactly the filter's requests, in the order of the list.
 func (f RequestFilter) indexed() bool {
 	filters := 0
 	for _, is := range []bool{f.Method != "", f.Class != 0, f.RoutePath != nil, f.Severity != ""} {
@@ -171,7 +171,7 @@ func (f RequestFilter) indexed() bool {
 			filters++
 		}
 	}
-	usual := f.Method == http.MethodGet || f.Class == 2 || f.Severity == domain.SeverityInfo // of what no index is
+	usual := f.Method == http.MethodGet || f.Class == 2 || f.Severity == domain.SeverityInfo // values that have no index
 	return f.Search == "" && (filters == 0 || filters == 1 && !usual)
 }
 
@@ -189,7 +189,8 @@ func (f RequestFilter) where(query *gorm.DB) *gorm.DB {
 	if f.RoutePath != nil {
 		query = query.Where("route_path = ?", *f.RoutePath)
 	}
-	// The conditions of indexes are written out: of a parameter, neither database knows.
+	// The conditions are written in full, as in the indexes: neither database uses such an index for a condition
+	// with a parameter.
 	switch f.Method {
 	case "":
 	case http.MethodGet:
@@ -216,8 +217,8 @@ func (f RequestFilter) where(query *gorm.DB) *gorm.DB {
 	return query
 }
 
-// NotKept returns how many requests of a deployment have no row, of the minutes that the time
-// from since to until touches. Zero times are no bounds.
+// NotKept returns how many requests of a deployment have no row, in the minutes that overlap the
+// time from since to until. Zero times are no bounds.
 func (t *Traffic) NotKept(ctx context.Context, deployment string, since, until time.Time) (int64, error) {
 	query := t.db.Reading(ctx).Model(&notKeptRow{}).Where("deployment = ?", deployment)
 	if !since.IsZero() {
@@ -231,13 +232,13 @@ func (t *Traffic) NotKept(ctx context.Context, deployment string, since, until t
 	return sum, store.Wrap("count requests that were not kept", err)
 }
 
-// GetRequest returns a request with its entries, the newest if clients have used an id twice.
+// GetRequest returns a request with its entries; the newest one if clients have used an id twice.
 func (t *Traffic) GetRequest(ctx context.Context, deployment, requestID string) (Request, error) {
 	if !store.Storable(requestID) {
 		return Request{}, store.Wrap("read request", domain.ErrNotFound)
 	}
 	var row requestRow
-	query, newest := t.db.Reading(ctx), "+at DESC, +id DESC" // of the few with the id: the signs keep SQLite from the index by time
+	query, newest := t.db.Reading(ctx), "+at DESC, +id DESC" // of the few requests with the id: the signs keep SQLite from using the index by time
 	if query.Name() == "postgres" {
 		newest = "at DESC, id DESC"
 	}
@@ -250,8 +251,9 @@ func (t *Traffic) GetRequest(ctx context.Context, deployment, requestID string) 
 	return r, err
 }
 
-// newestFirst is the order of lists. The indexes of filters end with the time. On SQLite, the sign keeps the primary
-// key from having more of the order than they: it would be walked through whatever the filter is.
+// newestFirst returns the order of lists. The indexes of filters end with the time. On SQLite, the sign keeps the
+// primary key from matching more of the order than these indexes do: otherwise SQLite would use it whatever the
+// filter is.
 func newestFirst(query *gorm.DB) string {
 	if query.Name() == "postgres" {
 		return "at DESC, id DESC"

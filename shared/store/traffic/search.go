@@ -12,22 +12,22 @@ import (
 )
 
 const (
-	// searchSpan is how much of the log a search reads at a time: it looks at every row there that
+	// searchSpan is how much of the log a search reads at a time: it checks every row there that
 	// the other filters leave.
 	searchSpan = time.Hour
-	// searchTime is how long a search goes on. It ends after the step that it is in.
+	// searchTime is how long a search takes. It ends after the step in which that time is over.
 	searchTime = 700 * time.Millisecond
 )
 
-// search returns what query finds, one more than the limit at most, reading one span of the log after
-// the other from the newest on. When it has taken long enough, end is the place where it goes on;
-// empty: it came to the end, or has found enough.
+// search returns the requests that query finds, at most one more than the limit. It reads one span of
+// the log after the other, from the newest on. If its time is over, end is the place where the next
+// search goes on; empty: it reached the end, or has found enough.
 func (t *Traffic) search(ctx context.Context, query *gorm.DB, f RequestFilter, from *store.Cursor) (list []Request, end string, err error) {
 	first, last, err := t.bounds(ctx, f, from)
 	if err != nil {
 		return nil, "", err
 	}
-	// Each span begins its query anew with what it has in common with the others.
+	// Each span begins a new query from the common part.
 	query = query.Session(&gorm.Session{})
 	for began := time.Now(); !last.Before(first); {
 		since := last.Add(-searchSpan)
@@ -46,10 +46,11 @@ func (t *Traffic) search(ctx context.Context, query *gorm.DB, f RequestFilter, f
 	return list, "", nil
 }
 
-// bounds returns between which times a search reads, both inclusive; last is before first: nowhere.
+// bounds returns the times between which a search reads, both inclusive; if last is before first,
+// there is nothing to read.
 func (t *Traffic) bounds(ctx context.Context, f RequestFilter, from *store.Cursor) (first, last time.Time, err error) {
 	var oldest, newest sql.Null[store.Instant]
-	// Each by itself is one row of the primary key; together they read the whole log.
+	// Each subquery reads one row of the primary key; in one query, they would read the whole log.
 	row := t.db.Reading(ctx).Raw("SELECT (SELECT min(at) FROM gateway_requests WHERE deployment = ?), (SELECT max(at) FROM gateway_requests WHERE deployment = ?)",
 		f.Deployment, f.Deployment).Row()
 	if err := row.Scan(&oldest, &newest); err != nil {

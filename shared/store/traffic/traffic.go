@@ -1,9 +1,9 @@
-// Package traffic has what gateways tell of the requests that they have answered: exact counts by
-// deployment, consumer and status, and rows of some of the requests. Gateways write, the api
+// Package traffic has the data of gateways about the requests that they have answered: exact counts
+// by deployment, consumer and status, and rows of some of the requests. Gateways write, the api
 // reads.
 //
-// A process writes batches with numbers that rise by one. The number is kept in the batch's own
-// transaction, so a batch that is written again after an unclear end counts once.
+// A process writes batches with numbers that rise by one. The number is stored in the batch's own
+// transaction, so a batch that is written again because its result was unclear counts once.
 package traffic
 
 import (
@@ -17,7 +17,7 @@ import (
 	"waybill.dev/shared/store/metering"
 )
 
-// MaxConsumers is how many consumers of a deployment are counted apart on one day. Those beyond
+// MaxConsumers is how many consumers of a deployment are counted separately on one day. The others
 // are counted together, as domain.ConsumerOther.
 const MaxConsumers = 10_000
 
@@ -32,13 +32,13 @@ const (
 // Traffic reads and writes the tables.
 type Traffic struct {
 	db   *store.Store
-	most int // consumers of a deployment and day that are counted apart
+	most int // consumers of a deployment and day that are counted separately
 
 	searchTime time.Duration
 
 	mu        sync.Mutex
-	consumers map[deploymentDay]map[string]struct{} // that are counted apart
-	hours     map[int64]struct{}                    // that rows have room in, in hours of Unix time
+	consumers map[deploymentDay]map[string]struct{} // the consumers that are counted separately
+	hours     map[int64]struct{}                    // hours that have a partition, in hours of Unix time
 }
 
 // New returns the tables of an open database.
@@ -54,10 +54,10 @@ type CallKey struct {
 	Status     int
 }
 
-// Calls are counts.
+// Calls are the counts of a CallKey.
 type Calls struct {
 	Calls  int64
-	Micros int64 // that the answers took together
+	Micros int64 // the time of all answers together
 }
 
 // Minute is a minute of a deployment.
@@ -66,7 +66,7 @@ type Minute struct {
 	Minute     int64 // of Unix time
 }
 
-// Batch is what a process has to tell.
+// Batch is the data that a process writes at once.
 type Batch struct {
 	Writer string // of one run of a process
 	Number int64  // 1, 2, 3
@@ -74,7 +74,7 @@ type Batch struct {
 	// NotKept counts the calls that have no row.
 	NotKept map[Minute]int64
 	Rows    []Request
-	// Meters are what consumers have used.
+	// Meters are the usage of consumers.
 	Meters map[metering.HourKey]metering.Count
 }
 
@@ -82,10 +82,10 @@ type Batch struct {
 type Request struct {
 	Deployment string
 	At         time.Time // when it came
-	// ID tells apart requests that came at the same time: any number from 0 on.
+	// ID distinguishes requests that came at the same time: any number from 0 on.
 	ID              int64
 	RequestID       string
-	ClientRequestID string // empty: the client gave none, or it is RequestID
+	ClientRequestID string // empty: the client gave none, or the same as RequestID
 	BuildID         string
 	Method          string
 	Host            string
@@ -99,18 +99,18 @@ type Request struct {
 	BytesIn         int64
 	BytesOut        int64
 	BackEnd         BackEnd
-	MCPMethod       string // empty: it was none of an MCP server's
+	MCPMethod       string // empty: the request was not for an MCP server
 	MCPTool         string
-	// Entries come before the last one, which follows from the rest: see Last. Lists don't have
-	// them, only their number.
+	// Entries are all entries except the last one, which follows from the other fields: see Last.
+	// In lists, only their number is set.
 	Entries    []Entry
-	EntryCount int  // with the last one
+	EntryCount int  // including the last one
 	Truncated  bool // entries, or parts of the request, were left out
 }
 
-// BackEnd is what a route asked for its answer. Where several were asked it is the last.
+// BackEnd is the server that a route asked for its answer; if it asked several, the last.
 type BackEnd struct {
-	Host   string // with its port, if that is not the scheme's; empty: none was asked
+	Host   string // with its port, if that is not the scheme's; empty: the route asked none
 	Status int    // 0: it did not answer
 	Took   time.Duration
 }
@@ -125,7 +125,7 @@ type Entry struct {
 	Attributes []byte
 }
 
-// Last returns the entry that every request ends with.
+// Last returns the last entry, which every request has.
 func (r *Request) Last() Entry {
 	return Entry{
 		At: r.At.Add(r.Took), Severity: domain.SeverityOfStatus(r.Status), Source: "gateway",
@@ -133,11 +133,11 @@ func (r *Request) Last() Entry {
 	}
 }
 
-// lastMessage stands between the path and the status in the last entry.
+// lastMessage is the text between the path and the status in the last entry.
 const lastMessage = " was answered with "
 
-// Maintain makes room for what comes within the next hours, and removes what is older than it
-// is kept; retention is that of the requests.
+// Maintain makes room for the next hours, and removes data that has been kept long enough;
+// retention is that of the requests.
 func (t *Traffic) Maintain(ctx context.Context, retention time.Duration) error {
 	now := t.db.Now()
 	t.forgetHours()

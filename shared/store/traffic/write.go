@@ -35,8 +35,8 @@ type deploymentDay struct {
 	day        int64
 }
 
-// Write adds a batch, in one transaction. A batch whose number was written by its writer before,
-// or a higher one, is not added again.
+// Write adds a batch, in one transaction. A batch is skipped if its writer has written its number,
+// or a higher one, before.
 func (t *Traffic) Write(ctx context.Context, b *Batch) error {
 	rows := make([]requestRow, len(b.Rows))
 	hours := map[int64]time.Time{}
@@ -46,14 +46,14 @@ func (t *Traffic) Write(ctx context.Context, b *Batch) error {
 	}
 	err := t.writeIn(ctx, b, rows, hours)
 	if store.MissingPartition(err) {
-		// A process whose clock is ahead has dropped it.
+		// A process whose clock is ahead has dropped the partition.
 		t.forgetHours()
 		err = t.writeIn(ctx, b, rows, hours)
 	}
 	return store.Wrap("write traffic", err)
 }
 
-// writeIn writes rows that are of some hours.
+// writeIn writes rows of some hours, and makes room for these hours first.
 func (t *Traffic) writeIn(ctx context.Context, b *Batch, rows []requestRow, hours map[int64]time.Time) error {
 	for hour, at := range hours {
 		if !t.prepared(hour) {
@@ -128,7 +128,7 @@ func (t *Traffic) write(tx *gorm.DB, b *Batch, rows []requestRow) error {
 	return tx.CreateInBatches(rows, requestsAtATime).Error
 }
 
-// adding has rows that are there already grow by what is inserted.
+// adding returns a clause that adds the inserted values to existing rows.
 func adding(table string, key []string, columns ...string) clause.OnConflict {
 	conflict := clause.OnConflict{}
 	for _, name := range key {
@@ -142,10 +142,10 @@ func adding(table string, key []string, columns ...string) clause.OnConflict {
 	return conflict
 }
 
-// counts returns the rows that calls grow, in an order that all writers keep: two that grow the
-// same rows wait for each other only one way.
+// counts returns the rows to which calls are added. All writers keep the same order, so that two
+// writers of the same rows don't deadlock.
 func (t *Traffic) counts(tx *gorm.DB, calls map[CallKey]*Calls) ([]callRow, error) {
-	sums := make(map[callRow]Calls, 3*len(calls)) // by key: the counts are not set
+	sums := make(map[callRow]Calls, 3*len(calls)) // the keys have no counts
 	for key, more := range calls {
 		consumer, err := t.consumer(tx, key)
 		if err != nil {
@@ -174,9 +174,9 @@ func (t *Traffic) counts(tx *gorm.DB, calls map[CallKey]*Calls) ([]callRow, erro
 
 func timeOf(minute int64) time.Time { return time.Unix(minute*60, 0).UTC() }
 
-// consumer returns as whom the consumer of a key is counted: as itself, or, beyond the number
-// that is counted apart on a day, as one of the others. Processes that meet new consumers at the
-// same time may together go beyond the number by as many.
+// consumer returns the consumer as which calls are counted: itself or, beyond the number of
+// consumers that are counted separately on a day, ConsumerOther. Processes that meet new consumers
+// at the same time may together exceed that number.
 func (t *Traffic) consumer(tx *gorm.DB, key CallKey) (string, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -251,7 +251,7 @@ func rowOf(r *Request) requestRow {
 	row.Messages = strings.Join(messages, "\n")
 	text, err := json.Marshal(entries)
 	if err != nil {
-		// Attributes that are no JSON: what the entries say is in Messages.
+		// The attributes are not valid JSON. The texts of the entries are in Messages.
 		row.Truncated = true
 		return row
 	}
@@ -259,7 +259,7 @@ func rowOf(r *Request) requestRow {
 	return row
 }
 
-// clean returns text as both databases keep it.
+// clean returns text in a form that both databases can store.
 func clean(text string) string {
 	if store.Storable(text) {
 		return text

@@ -12,32 +12,32 @@ import (
 	"waybill.dev/shared/store"
 )
 
-// ErrToken tells that a token opens nothing.
+// ErrToken means that a token is not valid.
 var ErrToken = errors.New("the token is not valid")
 
-// ErrRemoved tells that the connection is known no more.
+// ErrRemoved means that the connection is not known any more.
 var ErrRemoved = errors.New("the connection is gone")
 
-// Served is what gateways know of a tunnel.
+// Served is a tunnel as gateways get it.
 type Served struct {
 	ID       string
 	Account  string
-	Services domain.TunnelServices // those that hold
-	// Operation is the operation in progress; empty: none. Next is the services configuration
-	// that agents are to take for it; nil: it is about none.
+	Services domain.TunnelServices // the ones in force
+	// Operation is the operation in progress; empty: none. Next is the services configuration that
+	// agents must accept for the operation; nil: the operation is not about one.
 	Operation string
 	Next      *domain.TunnelServices
 	Removed   bool
 }
 
-// Connected is what a gateway is told when it takes a connection.
+// Connected is what a gateway gets when it accepts a connection.
 type Connected struct {
 	ID     string // of the connection
 	Tunnel Served
 }
 
-// ServedTunnels returns the tunnels of all accounts that changed after version since, the
-// removed ones too, and the version that the answer stands for. Since 0: all that are there.
+// ServedTunnels returns the tunnels of all accounts that changed after version since, removed ones
+// included, and the version that this covers. since 0: all that exist.
 func (t *Tunnels) ServedTunnels(ctx context.Context, since int64) ([]Served, int64, error) {
 	var served []Served
 	var version int64
@@ -63,7 +63,7 @@ func (t *Tunnels) ServedTunnels(ctx context.Context, since int64) ([]Served, int
 	return served, version, nil
 }
 
-// withNext adds the configurations that are on their way.
+// withNext adds the services configurations of operations in progress.
 func withNext(tx *gorm.DB, rows []tunnelRow) ([]Served, error) {
 	var ids []string
 	for i := range rows {
@@ -102,7 +102,7 @@ func (r *tunnelRow) served(next string) (Served, error) {
 	return s, err
 }
 
-// ServicesOf returns the services of an account's tunnels that hold, by their names.
+// ServicesOf returns the services in force of an account's tunnels, by their names.
 func (t *Tunnels) ServicesOf(ctx context.Context, account string) (map[string]domain.TunnelService, error) {
 	var documents []string
 	if !store.Storable(account) {
@@ -125,8 +125,8 @@ func (t *Tunnels) ServicesOf(ctx context.Context, account string) (map[string]do
 	return services, nil
 }
 
-// ConnectTunnel notes the connection of an agent whose token has one of the hashes. Of c,
-// Process and AgentVersion are used. ErrToken: it is no token, or not any more. ErrLimit: the
+// ConnectTunnel stores the connection of an agent whose token has one of the hashes. It uses
+// Process and AgentVersion of c. ErrToken: there is no such token, or it has ended. ErrLimit: the
 // tunnel has MaxTunnelConnections.
 func (t *Tunnels) ConnectTunnel(ctx context.Context, hashes [][]byte, c domain.TunnelConnection) (Connected, error) {
 	var made Connected
@@ -140,7 +140,7 @@ func (t *Tunnels) ConnectTunnel(ctx context.Context, hashes [][]byte, c domain.T
 		if found.RowsAffected == 0 {
 			return ErrToken
 		}
-		// Operations of the tunnel wait until they see the connection.
+		// With this lock, operations of the tunnel wait until they see the connection.
 		var row tunnelRow
 		found = t.db.Lock(tx, store.LockChange).Where("id = ? AND removed_at IS NULL", token.TunnelID).Limit(1).Find(&row)
 		if found.Error != nil {
@@ -183,8 +183,8 @@ func (t *Tunnels) connect(tx *gorm.DB, row *tunnelRow, c domain.TunnelConnection
 	return Connected{connection.ID, served[0]}, nil
 }
 
-// TunnelTokens returns when each of the tokens ends; the zero time: it does not. Those that have
-// ended are not among them. Keys are hashes, as strings.
+// TunnelTokens returns when each of the tokens ends; the zero time: it does not end. Tokens that
+// have ended are left out. Keys are hashes, as strings.
 func (t *Tunnels) TunnelTokens(ctx context.Context, hashes [][]byte) (map[string]time.Time, error) {
 	var rows []tokenRow
 	if len(hashes) == 0 {
@@ -201,7 +201,7 @@ func (t *Tunnels) TunnelTokens(ctx context.Context, hashes [][]byte) (map[string
 	return ends, nil
 }
 
-// RenewConnections notes that connections are still there.
+// RenewConnections notes that connections still exist.
 func (t *Tunnels) RenewConnections(ctx context.Context, ids []string) error {
 	if len(ids) == 0 {
 		return nil
@@ -212,14 +212,14 @@ func (t *Tunnels) RenewConnections(ctx context.Context, ids []string) error {
 	return store.Wrap("renew connections of tunnels", err)
 }
 
-// EndConnection notes that a connection is gone.
+// EndConnection notes that a connection has ended.
 func (t *Tunnels) EndConnection(ctx context.Context, id string) error {
 	err := t.db.Again(ctx, func() error { return t.db.Writing(ctx).Where("id = ?", id).Delete(&connectionRow{}).Error })
 	return store.Wrap("end connection of tunnel", err)
 }
 
-// AnswerConfiguration notes what an agent says to the services configuration of an operation:
-// why it refuses it; empty: it has taken it.
+// AnswerConfiguration stores an agent's answer to the services configuration of an operation: why
+// it refuses it; empty: it has accepted it.
 func (t *Tunnels) AnswerConfiguration(ctx context.Context, connection, operation, refused string) error {
 	err := t.db.Again(ctx, func() error {
 		result := t.db.Writing(ctx).Model(&connectionRow{}).Where("id = ?", connection).
@@ -232,11 +232,11 @@ func (t *Tunnels) AnswerConfiguration(ctx context.Context, connection, operation
 	return store.Wrap("note answer of agent", err)
 }
 
-// lostFor is how long the row of a connection stays when its gateway is gone.
+// lostFor is how long the row of a connection stays after its gateway is gone.
 const lostFor = time.Hour
 
-// Purge removes operations that have ended a day ago, tunnels that were removed then, tokens
-// that have ended and connections whose gateway is gone.
+// Purge removes operations that ended and tunnels that were removed a day ago, tokens that have
+// ended, and connections whose gateway is gone.
 func (t *Tunnels) Purge(ctx context.Context, now time.Time) error {
 	for _, p := range []struct {
 		table, key, condition string

@@ -14,13 +14,13 @@ import (
 	"waybill.dev/shared/store/auditlog"
 )
 
-// ErrServiceName tells that another tunnel of the account has a service of a name.
+// ErrServiceName means that another tunnel of the account has a service with the same name.
 var ErrServiceName = errors.New("the name of a service is taken")
 
-// ErrConfiguring tells that another services configuration of the tunnel is on its way.
+// ErrConfiguring means that another services configuration of the tunnel is in progress.
 var ErrConfiguring = errors.New("another configuration is on its way")
 
-// TunnelServices returns the services configuration that holds.
+// TunnelServices returns the services configuration in force.
 func (t *Tunnels) TunnelServices(ctx context.Context, account, id string) (domain.TunnelServices, error) {
 	row, err := t.take(t.db.Reading(ctx), account, id, store.LockNone)
 	if err != nil {
@@ -30,9 +30,9 @@ func (t *Tunnels) TunnelServices(ctx context.Context, account, id string) (domai
 	return services, store.Wrap("get services of tunnel", err)
 }
 
-// ConfigureTunnel begins to give a tunnel another services configuration. It holds once all
-// agents have taken it. For the document that holds, or that is on its way, the result is that
-// of the operation that there is. ErrServiceName, ErrConfiguring: as they say.
+// ConfigureTunnel begins to give a tunnel another services configuration. It is in force once all
+// agents have accepted it. If the document is in force or in progress already, the result is its
+// operation. The errors are ErrServiceName and ErrConfiguring.
 func (t *Tunnels) ConfigureTunnel(ctx context.Context, account, id string, services domain.TunnelServices) (domain.TunnelOperation, error) {
 	document, err := writeServices(services)
 	if err != nil {
@@ -40,7 +40,8 @@ func (t *Tunnels) ConfigureTunnel(ctx context.Context, account, id string, servi
 	}
 	var operation operationRow
 	err = t.db.Tx(ctx, func(tx *gorm.DB) error {
-		// Names are compared with those of all the account's tunnels: one such change at a time.
+		// Names are compared with those of all the account's tunnels, so only one such change may
+		// run at a time.
 		if _, err := accounts.Take(t.db.Lock(tx, store.LockChange), account); err != nil {
 			return err
 		}
@@ -72,7 +73,7 @@ func (t *Tunnels) ConfigureTunnel(ctx context.Context, account, id string, servi
 	return operation.domain(), nil
 }
 
-// same finds the operation whose document it is, if that holds or is on its way.
+// same finds the operation of a document that is in force or in progress.
 func (t *Tunnels) same(tx *gorm.DB, row *tunnelRow, document string, operation *operationRow) (bool, error) {
 	*operation = operationRow{}
 	query := tx.Where("tunnel_id = ? AND kind = ? AND document = ?", row.ID, kindProvisioning, document)
@@ -93,8 +94,8 @@ func (t *Tunnels) same(tx *gorm.DB, row *tunnelRow, document string, operation *
 	return operation.ID != "", nil
 }
 
-// namesFree fails with ErrServiceName when another tunnel of the account has a service of one
-// of the names, or will have it.
+// namesFree fails with ErrServiceName when another tunnel of the account has a service with one of
+// the names, or will have one.
 func (t *Tunnels) namesFree(tx *gorm.DB, row *tunnelRow, services domain.TunnelServices) error {
 	var documents []string
 	err := tx.Raw(`SELECT services FROM gateway_tunnels WHERE account = ? AND id <> ? AND removed_at IS NULL AND services <> ''
@@ -122,7 +123,7 @@ func (t *Tunnels) namesFree(tx *gorm.DB, row *tunnelRow, services domain.TunnelS
 	return nil
 }
 
-// begin stores an operation, and ends it when there is no agent to wait for.
+// begin stores an operation, and ends it if there is no agent to wait for.
 func (t *Tunnels) begin(ctx context.Context, tx *gorm.DB, row *tunnelRow, operation *operationRow) error {
 	if err := tx.Create(operation).Error; err != nil {
 		return fmt.Errorf("insert operation of tunnel: %w", err)
@@ -138,7 +139,7 @@ func (t *Tunnels) begin(ctx context.Context, tx *gorm.DB, row *tunnelRow, operat
 	return t.changed(ctx, tx, row)
 }
 
-// supersede ends the operation that is in progress, for the tunnel is removed.
+// supersede ends the operation in progress, because the tunnel is removed.
 func (t *Tunnels) supersede(tx *gorm.DB, row *tunnelRow) error {
 	if row.Operation == "" {
 		return nil
@@ -147,8 +148,8 @@ func (t *Tunnels) supersede(tx *gorm.DB, row *tunnelRow) error {
 	return t.finish(tx, row, &operation, domain.OperationError, "The tunnel was deleted.", "")
 }
 
-// SettleTunnel ends the operation of a tunnel that is in progress, if what it waits for has
-// come about, and reports whether one is still in progress.
+// SettleTunnel ends the operation in progress of a tunnel if its condition is met, and reports
+// whether an operation is still in progress.
 func (t *Tunnels) SettleTunnel(ctx context.Context, id string) (open bool, err error) {
 	if !store.Storable(id) {
 		return false, nil

@@ -94,7 +94,7 @@ func (r *tunnelRow) domain(connections []connectionRow) domain.Tunnel {
 	return t
 }
 
-// readServices reads the column of a services configuration. An empty one has no services.
+// readServices reads the column of a services configuration. An empty column has no services.
 func readServices(text string) (domain.TunnelServices, error) {
 	services := domain.TunnelServices{Version: 1, Services: []domain.TunnelService{}}
 	if text == "" {

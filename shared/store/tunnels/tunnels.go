@@ -1,6 +1,6 @@
-// Package tunnels has the tables of tunnels: HMACs of their tokens, their services
-// configurations, the connections of agents, and operations. The api writes what users want.
-// Gateways write which agents are connected, and what became of operations.
+// Package tunnels has the tables of tunnels: HMACs of their tokens, their services configurations,
+// the connections of agents, and operations. The api writes what users want. Gateways write which
+// agents are connected, and the results of operations.
 package tunnels
 
 import (
@@ -34,8 +34,8 @@ type Tunnels struct {
 // New returns the tables of an open database.
 func New(db *store.Store) *Tunnels { return &Tunnels{db: db, audit: auditlog.New(db)} }
 
-// CreateTunnel stores a tunnel of that name with its token. ErrConflict: the account has one of
-// that name. ErrLimit: it has MaxTunnels. ErrNotFound: there is no such account.
+// CreateTunnel stores a tunnel with a name and its token. ErrConflict: the account has a tunnel
+// with that name. ErrLimit: the account has MaxTunnels. ErrNotFound: there is no such account.
 func (t *Tunnels) CreateTunnel(ctx context.Context, account, name string, token domain.TunnelToken) (domain.Tunnel, error) {
 	if !store.Storable(account) {
 		return domain.Tunnel{}, domain.ErrNotFound
@@ -72,7 +72,8 @@ func (t *Tunnels) CreateTunnel(ctx context.Context, account, name string, token 
 	return row.domain(nil), nil
 }
 
-// ListTunnels returns tunnels of an account, without their connections, and how many it has.
+// ListTunnels returns a page of an account's tunnels, without their connections, and how many the
+// account has.
 func (t *Tunnels) ListTunnels(ctx context.Context, account string, page store.Page) ([]domain.Tunnel, int, error) {
 	if !store.Storable(account) {
 		return nil, 0, domain.ErrNotFound
@@ -124,7 +125,7 @@ func (t *Tunnels) GetTunnel(ctx context.Context, account, id string) (domain.Tun
 	return tunnel, store.Wrap("get tunnel", err)
 }
 
-// RotateTunnelToken gives a tunnel another token. Those that it had go on for the overlap at
+// RotateTunnelToken gives a tunnel a new token. Its other tokens stay valid for the overlap at
 // most.
 func (t *Tunnels) RotateTunnelToken(ctx context.Context, account, id string, token domain.TunnelToken, overlap time.Duration) (domain.Tunnel, error) {
 	var tunnel domain.Tunnel
@@ -157,8 +158,8 @@ func (t *Tunnels) RotateTunnelToken(ctx context.Context, account, id string, tok
 	return tunnel, nil
 }
 
-// endTokens lets the tokens of a tunnel end with the overlap, those that end earlier as they
-// would. Those that have ended go.
+// endTokens makes the tokens of a tunnel end after the overlap, unless they end earlier. Tokens
+// that have ended are deleted.
 func endTokens(tx *gorm.DB, tunnel string, now time.Time, overlap time.Duration) error {
 	end := store.InstantOf(now.Add(overlap))
 	if overlap > 0 {
@@ -177,7 +178,7 @@ func endTokens(tx *gorm.DB, tunnel string, now time.Time, overlap time.Duration)
 	return nil
 }
 
-// DeleteTunnel removes a tunnel. Its tokens end at once. The operation is done when no agent is
+// DeleteTunnel removes a tunnel. Its tokens end at once. The operation has ended when no agent is
 // connected any more.
 func (t *Tunnels) DeleteTunnel(ctx context.Context, account, id string) (domain.TunnelOperation, error) {
 	var operation operationRow
@@ -241,7 +242,7 @@ func (t *Tunnels) take(tx *gorm.DB, account, id, lock string) (tunnelRow, error)
 	return row, err
 }
 
-// live returns the connections of tunnels that were renewed lately, the oldest first.
+// live returns the connections of tunnels that were renewed recently, the oldest first.
 func (t *Tunnels) live(tx *gorm.DB, tunnels ...string) ([]connectionRow, error) {
 	var rows []connectionRow
 	if len(tunnels) == 0 {
@@ -259,7 +260,8 @@ func (t *Tunnels) note(ctx context.Context, tx *gorm.DB, action string, row *tun
 	return t.audit.Note(ctx, tx, action, row.Account, domain.Resource{Type: auditlog.ResourceTunnel, ID: row.ID, Name: row.Name})
 }
 
-// changed writes what the api and operations set of a row, with the next version. It comes last.
+// changed writes the columns of a row that the api and operations set, with the next version. Call
+// it last in the transaction.
 func (t *Tunnels) changed(ctx context.Context, tx *gorm.DB, row *tunnelRow) error {
 	var err error
 	if row.Version, err = deployments.NextVersion(ctx, tx); err != nil {

@@ -11,7 +11,7 @@ import (
 	"waybill.dev/shared/store/auditlog"
 )
 
-// Caller is the caller of changes in tests.
+// Caller returns the caller of changes in tests.
 func Caller() domain.Caller {
 	return domain.Caller{
 		Account: Account, Sub: "bucket/consumer", Type: "key", KeyID: "key_1", RequestID: "req-1", Address: "192.0.2.1",
@@ -19,7 +19,8 @@ func Caller() domain.Caller {
 	}
 }
 
-// Audits returns the entries that a filter selects, of Account unless it names another.
+// Audits returns the entries that a filter selects, those of Account unless the filter names
+// another one.
 func (b *Bench) Audits(t *testing.T, f auditlog.AuditFilter) []domain.AuditEntry {
 	t.Helper()
 	if f.Account == "" {
@@ -33,7 +34,7 @@ func (b *Bench) Audits(t *testing.T, f auditlog.AuditFilter) []domain.AuditEntry
 	return entries
 }
 
-// Told returns the one entry that came since n of them, in short.
+// Told returns a short form of the one entry that was added after the first n.
 func (b *Bench) Told(t *testing.T, n int) string {
 	t.Helper()
 	entries := b.Audits(t, auditlog.AuditFilter{})

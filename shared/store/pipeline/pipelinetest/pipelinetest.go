@@ -1,5 +1,5 @@
-// Package pipelinetest makes what the suites over the pipeline's tables begin with: events,
-// webhooks, and outcomes as dispatchers record them.
+// Package pipelinetest makes the data with which the test suites of the pipeline's tables begin:
+// events, webhooks, and outcomes as dispatchers record them.
 package pipelinetest
 
 import (
@@ -14,10 +14,10 @@ import (
 	"waybill.dev/shared/store/storetest"
 )
 
-// Account is whose everything is.
+// Account is the account that has everything.
 const Account = domain.DefaultAccount
 
-// Bench is the tables with all that writes them, and a clock that is set by hand.
+// Bench has the tables, everything that writes them, and a clock that is set by hand.
 type Bench struct {
 	*storetest.Bench
 	*pipeline.Pipeline
@@ -30,7 +30,7 @@ func New(b *storetest.Bench) *Bench {
 	return &Bench{Bench: b, Pipeline: pipeline.New(b.DB), Recorder: recorder.New(b.DB), Log: auditlog.New(b.DB)}
 }
 
-// Event is one that nobody has published yet.
+// Event returns an event that has not been published yet.
 func Event(id string) domain.Event {
 	return domain.Event{
 		Account: Account, ID: id, Type: domain.ShipmentCreated, Timestamp: "2025-06-10T14:00:00.0+02:00",
@@ -63,7 +63,7 @@ func (b *Bench) Submit(t *testing.T, sub pipeline.Submission) pipeline.Receipt {
 	return receipts[0]
 }
 
-// Webhook registers a webhook for everything.
+// Webhook registers a webhook for all event types.
 func (b *Bench) Webhook(t *testing.T, change ...func(*domain.Webhook)) domain.Webhook {
 	t.Helper()
 	w := domain.Webhook{
@@ -80,7 +80,7 @@ func (b *Bench) Webhook(t *testing.T, change ...func(*domain.Webhook)) domain.We
 	return created
 }
 
-// Outcome is a first attempt that ended with status.
+// Outcome returns the outcome of a first attempt that ended with status.
 func (b *Bench) Outcome(e domain.Event, w domain.Webhook, status domain.Status) domain.Outcome {
 	now := b.Clock.Now().Truncate(time.Microsecond)
 	o := domain.Outcome{
@@ -138,7 +138,7 @@ func (b *Bench) Delivery(t *testing.T, id domain.DeliveryID) (domain.Delivery, [
 	return d, attempts
 }
 
-// Deliveries returns the ids of all pages of a filter, asking for few at a time.
+// Deliveries returns the ids on all pages of a filter. It reads small pages.
 func (b *Bench) Deliveries(t *testing.T, f pipeline.DeliveryFilter) []domain.DeliveryID {
 	t.Helper()
 	f.Account = Account
