@@ -1,4 +1,4 @@
-// Package again tries what must succeed in the end until it does.
+// Package again repeats what must succeed in the end until it succeeds.
 package again
 
 import (
@@ -15,18 +15,18 @@ import (
 
 // Loop says how something is tried again.
 type Loop struct {
-	// First and Longest are the waits after a failure: First at first, then half as long again each time, at most
-	// Longest. Each wait is shorter or longer by chance, by up to a half.
+	// First and Longest are the waits after a failure: First at first, then half as long again each time, up
+	// to Longest. Each wait is made longer or shorter at random, by up to a half.
 	First, Longest time.Duration
 	Log            *slog.Logger
-	// Fails is logged with the error when it begins to fail, and Works when it works again (empty: nothing). About has the
-	// attributes of both.
+	// Fails is logged with the error at the first failure, and Works when try works again (empty: nothing is logged).
+	// About has the attributes of both.
 	Fails, Works string
 	About        []any
 }
 
-// Do calls try until try returns nil or ctx is done. Its error is ctx's. A try that takes long calls works
-// whenever it works, and so ends a row of failures before it returns.
+// Do calls try until it returns nil or ctx is done. The error is ctx's. A try that runs for long calls
+// works when it works, which ends a row of failures before try returns.
 func Do(ctx context.Context, l Loop, try func(works func()) error) error {
 	wait := backoff.NewExponentialBackOff(backoff.WithInitialInterval(l.First), backoff.WithMaxInterval(l.Longest), backoff.WithMaxElapsedTime(0))
 	failing := false
@@ -61,7 +61,8 @@ func Do(ctx context.Context, l Loop, try func(works func()) error) error {
 	}
 }
 
-// level returns how loud a failure is: what is away comes back, and all else an operator must look at.
+// level returns the level at which a failure is logged: a warning for a service that is away, because it comes back; an
+// error for everything else, because an operator must look at it.
 func level(err error) slog.Level {
 	if errors.Is(err, domain.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) {
 		return slog.LevelWarn

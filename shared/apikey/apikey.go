@@ -1,4 +1,4 @@
-// Package apikey reads the API key that a request carries, and says who its holder is.
+// Package apikey reads the API key of a request, and describes the key's holder.
 package apikey
 
 import (
@@ -30,8 +30,8 @@ func Valid(key string) bool {
 	return len(key) >= MinLength && len(key) <= MaxLength && Visible(key)
 }
 
-// Principal is an authenticated caller. None of it is secret, and nobody may change it:
-// all requests with one key share it.
+// Principal is an authenticated caller. It has no secrets, and must not be changed, because all
+// requests with one key share it.
 type Principal struct {
 	Account string
 	// ID names the caller in the audit log: its bucket and consumer, or bootstrap.
@@ -51,17 +51,16 @@ func (p Principal) May(scope domain.Scope) bool {
 	return scope == domain.ScopeAny || slices.Contains(p.Scopes, domain.ScopeAdmin) || slices.Contains(p.Scopes, scope)
 }
 
-// Sees reports whether the caller may act on the account, as far as its scopes go. For any
-// other one the answer is that of an account that does not exist. That holds for the
-// bootstrap key, too: it makes accounts, and is itself of the default one.
+// Sees reports whether the caller may act on the account, as far as its scopes allow. For any other
+// account the answer is that of an account that does not exist. That is also true for the bootstrap
+// key, which makes accounts but belongs to the default one.
 func (p Principal) Sees(account string) bool { return p.Account == account }
 
-// ErrUnauthenticated is returned for a key that opens nothing; what is wrong with it is
-// not told.
+// ErrUnauthenticated is returned for a key that is not valid; it does not say why.
 var ErrUnauthenticated = errors.New("not authenticated")
 
-// FromHeader returns the key that a request carries, as Authorization: Bearer or X-API-Key.
-// ok is false when there is none, when it is malformed, and when there are two that differ.
+// FromHeader returns the key in a request's header, Authorization: Bearer or X-API-Key. ok is false
+// when there is none, when it is malformed, and when there are two different keys.
 func FromHeader(header http.Header) (key string, ok bool) {
 	bearer, apiKey := header.Values("Authorization"), header.Values("X-Api-Key")
 	if len(bearer) > 1 || len(apiKey) > 1 {
@@ -82,7 +81,7 @@ func FromHeader(header http.Header) (key string, ok bool) {
 	return key, key != "" && len(key) <= MaxLength && Visible(key)
 }
 
-// Visible reports whether text has visible ASCII characters only.
+// Visible reports whether text has only visible ASCII characters.
 func Visible(text string) bool {
 	for i := range len(text) {
 		if text[i] <= ' ' || text[i] > '~' {

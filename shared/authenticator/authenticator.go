@@ -1,5 +1,5 @@
-// Package authenticator finds out whose API key it is. It asks the database once a minute
-// for each key at most, and hears on the bus when keys change.
+// Package authenticator finds the holders of API keys. It asks the database at most once a minute
+// for each key, and receives changes of keys over the bus.
 package authenticator
 
 import (
@@ -17,29 +17,29 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// Purpose is what the peppers of API keys are derived for. With another one, no key that
-// there is would be found.
+// Purpose is the purpose for which the peppers of API keys are derived. With another one, no
+// existing key would be found.
 const Purpose = "api keys"
 
 const (
-	// lookUpTime bounds a look-up; it ends before a request's own time does.
+	// lookUpTime bounds a look-up; it ends before the request times out.
 	lookUpTime = 1500 * time.Millisecond
-	// lookUps is how many of them run at a time: made-up keys must not take all of the
-	// database's connections from those who have one.
+	// lookUps is how many look-ups run at a time: made-up keys must not take all connections to the
+	// database from callers with valid keys.
 	lookUps = 8
 )
 
-// digest stands for a key where the key itself must not be.
+// digest is used in place of a key where the key itself must not be kept.
 type digest [sha256.Size]byte
 
-// Store is where keys are looked up.
+// Store looks keys up.
 type Store interface {
-	// FindKey returns the holder of the key that one of the hashes is of, and which one. It
+	// FindKey returns the holder of the key with one of the hashes, and the index of that hash. It
 	// fails with domain.ErrNotFound, or with an error that wraps domain.ErrUnavailable.
 	FindKey(ctx context.Context, hashes [][]byte) (domain.KeyHolder, int, error)
 }
 
-// Bus is how processes hear of changes that others make.
+// Bus brings the changes that other processes make.
 type Bus interface {
 	Listen(subject string, handle func(body []byte)) (stop func(), err error)
 	Reconnects() (c <-chan struct{}, stop func())
@@ -50,29 +50,29 @@ type Bus interface {
 type Options struct {
 	Store   Store
 	Bus     Bus
-	Peppers [][]byte // the first one hashes, all of them find
+	Peppers [][]byte // the first one hashes new keys; keys are found by all of them
 	Logger  *slog.Logger
 	// Announce tells other processes of a change; nil: this process changes no keys.
 	Announce func(subject string, body []byte)
-	// Rehash gives a key that was found by an older pepper the hash of today; nil: it keeps
-	// the one that it has.
+	// Rehash stores the hash by the first pepper for a key that was found by another one; nil: keys
+	// keep their hash.
 	Rehash func(ctx context.Context, keyID string, hash []byte) error
 }
 
-// Authenticator knows callers by the keys in the store. It keeps a decision for a minute at
-// most. When any key changes, it drops all decisions: at once in the process that made the
-// change, and in the other processes when the bus tells them.
+// Authenticator finds callers by the keys in the store. It keeps a decision for at most a minute.
+// When any key changes, it drops all decisions: at once in the process that made the change, and in
+// the other processes when the bus tells them.
 type Authenticator struct {
 	*Hasher
 
 	options Options
 	cache   *cache
-	slots   chan struct{} // one for each look-up under way
-	// name tells this process's own announcements from those of others.
+	slots   chan struct{} // one for each look-up in progress
+	// name distinguishes this process's own announcements from those of others.
 	name string
 }
 
-// New returns an authenticator. News of others' changes come while Run runs.
+// New returns an authenticator. It receives changes of other processes while Run runs.
 func New(o Options) (*Authenticator, error) {
 	hasher, err := NewHasher(o.Peppers)
 	if err != nil {
@@ -81,7 +81,7 @@ func New(o Options) (*Authenticator, error) {
 	return &Authenticator{Hasher: hasher, options: o, cache: newCache(), slots: make(chan struct{}, lookUps), name: uuid.NewString()}, nil
 }
 
-// Authenticate finds out whose key it is.
+// Authenticate returns the holder of a key.
 func (k *Authenticator) Authenticate(ctx context.Context, key string) (apikey.Principal, error) {
 	if !WellFormed(key) {
 		return apikey.Principal{}, apikey.ErrUnauthenticated
@@ -91,7 +91,7 @@ func (k *Authenticator) Authenticate(ctx context.Context, key string) (apikey.Pr
 	found, f, generation, lead := k.cache.find(d, now)
 	if f != nil {
 		if lead {
-			// It goes on when this caller is gone: others wait for it, too.
+			// The look-up goes on when this caller is gone, because others may wait for it.
 			go k.lookUp(context.WithoutCancel(ctx), key, d, f, generation)
 		}
 		select {
@@ -121,14 +121,14 @@ func (k *Authenticator) lookUp(ctx context.Context, key string, d digest, f *loo
 	if err != nil || !found.known || which == 0 || k.options.Rehash == nil {
 		return
 	}
-	// From now on it is found under the pepper of today. If this fails, the next look-up
-	// tries it again.
+	// From now on the key is found by the first pepper. If this fails, the next look-up tries
+	// again.
 	if err := k.options.Rehash(ctx, found.principal.KeyID, hashes[0]); err != nil && !errors.Is(err, domain.ErrNotFound) {
 		k.options.Logger.Debug("a key was not hashed anew", "keyId", found.principal.KeyID, "error", err)
 	}
 }
 
-// ask reads from the store. A decision is as old as the question.
+// ask reads from the store. The age of a decision counts from the time of the question.
 func (k *Authenticator) ask(ctx context.Context, hashes [][]byte) (found decision, which int, err error) {
 	select {
 	case k.slots <- struct{}{}:
@@ -147,7 +147,7 @@ func (k *Authenticator) ask(ctx context.Context, hashes [][]byte) (found decisio
 	return decision{principal: PrincipalOf(holder), expiresOn: holder.ExpiresOn, known: true, until: until}, which, nil
 }
 
-// PrincipalOf returns what a key stands for.
+// PrincipalOf returns the principal of a key's holder.
 func PrincipalOf(h domain.KeyHolder) apikey.Principal {
 	return apikey.Principal{
 		Account: h.Account, ID: h.Bucket + "/" + h.Consumer, Type: apikey.TypeKey,
@@ -156,9 +156,9 @@ func PrincipalOf(h domain.KeyHolder) apikey.Principal {
 	}
 }
 
-// Changed must be called after each change of accounts, buckets, consumers or keys, before
-// it is answered, and also when it is not known whether the change came about. From then on
-// no decision of before holds in this process; the others are told.
+// Changed must be called after each change of accounts, buckets, consumers or keys, before the
+// change is answered, and also when its result is unknown. It drops all earlier decisions in this
+// process, and tells the other processes.
 func (k *Authenticator) Changed(context.Context) {
 	k.cache.clear()
 	k.announce()
@@ -170,7 +170,7 @@ func (k *Authenticator) announce() {
 	}
 }
 
-// Run hears of the changes that other processes make until ctx ends.
+// Run receives the changes of other processes until ctx ends.
 func (k *Authenticator) Run(ctx context.Context) error {
 	reconnects, stop := k.options.Bus.Reconnects()
 	defer stop()
@@ -184,8 +184,8 @@ func (k *Authenticator) Run(ctx context.Context) error {
 	}
 	defer unlisten()
 	for {
-		// Nothing was heard until now. What is announced before the server knows of the
-		// subscription is not heard either, so it is cleared once more when it does.
+		// Until now no change was received. A change that is announced before the server knows of
+		// the subscription is not received either, so the cache is cleared once more after that.
 		k.cache.clear()
 		if k.options.Bus.Sync(ctx) == nil {
 			k.cache.clear()
@@ -194,7 +194,7 @@ func (k *Authenticator) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-reconnects:
-			// Neither have the others heard of what was changed here meanwhile.
+			// The other processes have not heard of changes made here in that time either.
 			k.announce()
 		}
 	}

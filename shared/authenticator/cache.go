@@ -8,48 +8,48 @@ import (
 )
 
 const (
-	// cacheTime is how long a decision about a key holds where no news of a change arrive.
+	// cacheTime is how long a decision about a key is valid if there is no news of a change.
 	cacheTime = 60 * time.Second
-	// cacheHalf is half of how many decisions are kept of either kind.
+	// cacheHalf is half of the number of decisions that are kept for existing keys, and for others.
 	cacheHalf = 1 << 14
 )
 
-// decision is what is known of a key.
+// decision is the result of a look-up.
 type decision struct {
 	principal apikey.Principal
 	expiresOn time.Time // zero: never
-	known     bool      // false: there is no such key
-	until     time.Time // the decision's own end
+	known     bool      // false: the key does not exist
+	until     time.Time // when the decision ends
 }
 
-// opens reports whether the key opens anything now.
+// opens reports whether the key is valid now.
 func (d *decision) opens(now time.Time) bool {
 	return d.known && (d.expiresOn.IsZero() || now.Before(d.expiresOn))
 }
 
-// lookUp is a look-up under way; done is closed when decision and err are there.
+// lookUp is a look-up in progress; done is closed when decision and err are set.
 type lookUp struct {
 	done     chan struct{}
 	decision decision
 	err      error
 }
 
-// cache keeps decisions by the digests of the keys. Keys that there are and keys that
-// there are not have room of their own: who tries keys by the million displaces nobody's.
+// cache keeps decisions by the digests of the keys. Existing keys and others have separate room, so
+// that millions of made-up keys don't displace existing ones.
 type cache struct {
 	mu      sync.Mutex
 	hits    halves
 	misses  halves
 	lookUps map[digest]*lookUp
-	// generation is how often the cache was cleared. What was looked up in an earlier one
-	// may be outdated, so it is not kept.
+	// generation is how often the cache was cleared. A decision from an earlier generation may be
+	// outdated, so it is not kept.
 	generation uint64
 }
 
 func newCache() *cache { return &cache{lookUps: make(map[digest]*lookUp)} }
 
-// find returns the decision, or the look-up to wait for. With lead the caller must make
-// that look-up itself and end it.
+// find returns the decision, or the look-up to wait for. If lead is true, the caller must make that
+// look-up itself and end it.
 func (c *cache) find(d digest, now time.Time) (found decision, f *lookUp, generation uint64, lead bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -66,7 +66,7 @@ func (c *cache) find(d digest, now time.Time) (found decision, f *lookUp, genera
 	return decision{}, f, c.generation, !ok
 }
 
-// end ends a look-up of that generation: those who wait for it have what f says.
+// end ends a look-up of a generation: the callers that wait for it get the result in f.
 func (c *cache) end(d digest, f *lookUp, generation uint64) {
 	c.mu.Lock()
 	if c.lookUps[d] == f {
@@ -83,8 +83,8 @@ func (c *cache) end(d digest, f *lookUp, generation uint64) {
 	close(f.done)
 }
 
-// clear forgets everything. Look-ups under way end for those who wait for them already,
-// and for nobody else.
+// clear forgets all decisions. The result of a look-up in progress goes only to the callers that
+// wait for it already.
 func (c *cache) clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -93,8 +93,8 @@ func (c *cache) clear() {
 	clear(c.lookUps)
 }
 
-// halves is a bounded map: when the younger half is full, the older one is dropped. What
-// is in use moves to the younger one, so it stays.
+// halves is a bounded map: when the younger half is full, the older one is dropped. An entry that
+// is used moves to the younger half, so it stays.
 type halves struct{ young, old map[digest]decision }
 
 func (h *halves) get(d digest) (decision, bool) {

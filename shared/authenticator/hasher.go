@@ -14,8 +14,8 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// A key of ours is wbk_, 32 characters of base62, _ and the CRC-32 of the 32 in lower-case hex.
-// The checksum keeps typos of such keys from costing a look-up; it guards nothing.
+// A key made by Waybill is wbk_, 32 characters of base62, _ and the CRC-32 of the 32 in lower-case
+// hex. The checksum saves look-ups for keys with typos; it protects nothing.
 const (
 	keyPrefix  = "wbk_"
 	keySize    = 32
@@ -23,11 +23,11 @@ const (
 	keyLength  = len(keyPrefix) + keySize + 1 + suffixSize
 )
 
-// ErrKeyForm is returned for a key that has not the form of one.
+// ErrKeyForm is returned for text that does not have the form of a key.
 var ErrKeyForm = errors.New("a key has 32 to 256 visible ASCII characters; one that begins with wbk_ has 32 letters and digits, _ and the 8 hexadecimal digits of their CRC-32 behind it")
 
-// WellFormed reports whether a text has the form of a key: that of a key that Waybill made, with the right checksum, or
-// that of a key that a caller chose, which does not begin with Waybill's prefix.
+// WellFormed reports whether a text has the form of a key: the form of Waybill's keys, with the right checksum, or that
+// of a key that a caller chose, which does not begin with Waybill's prefix.
 func WellFormed(key string) bool {
 	if !strings.HasPrefix(key, keyPrefix) {
 		return apikey.Valid(key)
@@ -50,11 +50,11 @@ func checksum(body string) string {
 	return hex.EncodeToString([]byte{byte(sum >> 24), byte(sum >> 16), byte(sum >> 8), byte(sum)})
 }
 
-// Hasher makes keys, and the hashes by which they are found. It prints as [redacted].
+// Hasher makes keys, and the hashes by which keys are found. It prints as [redacted].
 type Hasher struct{ peppers [][]byte }
 
-// NewHasher returns the hasher that hashes under the first pepper and finds what was
-// hashed under any of them.
+// NewHasher returns a hasher that hashes with the first pepper and finds keys that were hashed with
+// any of them.
 func NewHasher(peppers [][]byte) (*Hasher, error) {
 	if len(peppers) == 0 {
 		return nil, errors.New("hash keys: there is no pepper")
@@ -68,7 +68,7 @@ func (h *Hasher) NewKey() domain.APIKey {
 	return h.fill(keyPrefix + body + "_" + checksum(body))
 }
 
-// Import does so for a key that a caller made. It fails with ErrKeyForm.
+// Import does the same for a key that a caller made. It fails with ErrKeyForm.
 func (h *Hasher) Import(key string) (domain.APIKey, error) {
 	if !WellFormed(key) {
 		return domain.APIKey{}, ErrKeyForm
@@ -80,7 +80,7 @@ func (h *Hasher) fill(key string) domain.APIKey {
 	return domain.APIKey{Key: domain.Secret(key), Suffix: key[len(key)-suffixSize:], Hash: hash(h.peppers[0], key)}
 }
 
-// Hashes returns what a key may be found by, in the order of the peppers.
+// Hashes returns the hashes by which a key may be found, in the order of the peppers.
 func (h *Hasher) Hashes(key string) [][]byte {
 	all := make([][]byte, len(h.peppers))
 	for i, pepper := range h.peppers {

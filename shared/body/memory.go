@@ -1,5 +1,5 @@
-// Package body takes the bodies of requests into memory: at a pace that their senders must
-// keep, and within a bound that all requests of the process share.
+// Package body reads the bodies of requests into memory, at a pace that their senders must keep,
+// and within a bound that all requests of the process share.
 package body
 
 import (
@@ -12,17 +12,17 @@ import (
 	"waybill.dev/shared/problem"
 )
 
-// retryAfter is how long callers should wait while there is no memory for their body.
+// retryAfter is how long callers should wait when there is no memory for their body.
 const retryAfter = 2 * time.Second
 
-// Memory is what the bodies in the process's memory may take together. nil has no bound.
+// Memory bounds the memory of all bodies in the process. nil has no bound.
 type Memory struct {
 	limit   int64
 	held    atomic.Int64
 	refused prometheus.Counter
 }
 
-// NewMemory returns a bound of limit bytes.
+// NewMemory returns a Memory for limit bytes.
 func NewMemory(limit int64, registerer prometheus.Registerer) *Memory {
 	m := &Memory{limit: limit, refused: prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "waybill_body_memory_refused_total", Help: "Requests refused because request bodies had used all their memory.",
@@ -33,11 +33,11 @@ func NewMemory(limit int64, registerer prometheus.Registerer) *Memory {
 	return m
 }
 
-// Lease returns the part of one request, which is nothing yet.
+// Lease returns a lease for one request, with no bytes yet.
 func (m *Memory) Lease() *Lease { return &Lease{memory: m} }
 
-// Lease is the part that one request has taken. It may be used by several goroutines. nil
-// counts nothing.
+// Lease is the memory that one request has taken. Several goroutines may use it. nil counts
+// nothing.
 type Lease struct {
 	memory *Memory
 
@@ -66,8 +66,7 @@ func (l *Lease) take(n int64) error {
 	return nil
 }
 
-// Buffer returns a buffer of size bytes, which are held until Release. The error is a
-// problem (503).
+// Buffer returns a buffer of size bytes, which count until Release. The error is a problem (503).
 func (l *Lease) Buffer(size int) ([]byte, error) {
 	if err := l.take(int64(size)); err != nil {
 		return nil, err
@@ -75,7 +74,7 @@ func (l *Lease) Buffer(size int) ([]byte, error) {
 	return make([]byte, size), nil
 }
 
-// Release gives back what the request has taken. Nothing can be taken after it.
+// Release gives back all memory of the request. Nothing can be taken after it.
 func (l *Lease) Release() {
 	if l == nil || l.memory == nil {
 		return

@@ -10,32 +10,32 @@ import (
 	"waybill.dev/shared/problem"
 )
 
-// The pace of a sender: each windowBytes within windowTime, which is 3.2 KB/s and lets one
-// of 4 KB/s stand still for two seconds; the whole within wholeTime.
+// The pace that a sender must keep: each windowBytes within windowTime, which is 3.2 KB/s and lets
+// a sender of 4 KB/s pause for two seconds; the whole body within wholeTime.
 const (
 	windowBytes = 32 << 10
 	windowTime  = 10 * time.Second
 	wholeTime   = 60 * time.Second
 )
 
-// answerTime is what is left for the answer after a body that took long. The server's own
-// time for writing runs from the request's header on.
+// answerTime is the time for the answer after a body that took long. The server's own time for
+// writing runs from the request's header on.
 const answerTime = 40 * time.Second
 
-// A buffer begins with firstBytes, or with the size of the body as far as that is known
-// and at most sizedBytes, and is doubled as it fills: memory is taken for what has come,
-// not for what is promised.
+// A buffer begins with firstBytes, or with the size of the body if that is known, but at most
+// sizedBytes. It is doubled when it is full: memory is taken for bytes that have come, not for
+// bytes that are announced.
 const (
 	firstBytes = 4 << 10
 	sizedBytes = 64 << 10
 )
 
-// ErrTooLarge is returned for what is longer than its limit.
+// ErrTooLarge is returned for a body that is longer than its limit.
 var ErrTooLarge = errors.New("too many bytes")
 
-// Read reads the body of r, of at most limit bytes; nil when there is none. Every error is
-// a problem. w is the writer of the answer to r: the connection is closed after a body that
-// is not read to its end.
+// Read reads the body of r, of at most limit bytes; nil when there is none. Every error is a
+// problem. w is the writer of the answer to r: the connection is closed after a body that was not
+// read to its end.
 func (l *Lease) Read(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	if r.ContentLength == 0 {
 		return nil, nil
@@ -52,13 +52,13 @@ func (l *Lease) Read(w http.ResponseWriter, r *http.Request, limit int64) ([]byt
 	return read, nil
 }
 
-// refuse returns the problem that err stands for, and has the connection closed.
+// refuse returns the problem for err, and makes the server close the connection.
 func refuse(w http.ResponseWriter, err error) error {
 	w.Header().Set("Connection", "close")
 	return problemOf(err)
 }
 
-// problemOf returns the problem that an error of reading a body stands for.
+// problemOf returns the problem for an error from reading a body.
 func problemOf(err error) error {
 	var p *problem.Problem
 	switch {
@@ -74,8 +74,8 @@ func problemOf(err error) error {
 	return problem.Invalid(problem.Fault{Detail: "The body could not be read."})
 }
 
-// ReadAll reads source to its end. size is how much will come; below zero: unknown. What
-// has more than limit bytes is ErrTooLarge.
+// ReadAll reads source to its end. size is the number of bytes that will come; below zero: unknown.
+// For more than limit bytes the error is ErrTooLarge.
 func (l *Lease) ReadAll(source io.Reader, size, limit int64) ([]byte, error) {
 	// One byte more than allowed is read, to distinguish the end from a body that is too long.
 	first, most := int64(firstBytes), limit+1
@@ -109,17 +109,17 @@ func (l *Lease) ReadAll(source io.Reader, size, limit int64) ([]byte, error) {
 	}
 }
 
-// sender reads a request's body and holds who sends it to the pace.
+// sender reads a request's body and makes its sender keep the pace.
 type sender struct {
 	body    io.Reader
 	control deadlines
-	answer  time.Duration // that is left for the answer after a body; 0: answerTime after one that took long
+	answer  time.Duration // the time left for the answer after a body; 0: answerTime after a body that took long
 	begun   time.Time
-	now     time.Time // when the window began; zero: none has
-	got     int       // in the window
+	now     time.Time // when the window began; zero: none has begun
+	got     int       // bytes in the window
 }
 
-// deadlines are those of a connection.
+// deadlines sets the deadlines of a connection.
 type deadlines interface {
 	SetReadDeadline(t time.Time) error
 	SetWriteDeadline(t time.Time) error
@@ -131,22 +131,22 @@ func (s *sender) Read(p []byte) (int, error) {
 		s.now, s.got = time.Now(), 0
 		s.limit()
 	}
-	// One chunk is read whole, as far as p has room for it.
+	// The bytes of one window are read, as far as p has room for them.
 	n, err := s.body.Read(p[:min(len(p), windowBytes-s.got)])
 	s.got += n
 	return n, err
 }
 
-// limit sets until when something must come.
+// limit sets the deadline for the next bytes.
 func (s *sender) limit() {
 	deadline := s.now.Add(windowTime)
 	if end := s.begun.Add(wholeTime); end.Before(deadline) {
 		deadline = end
 	}
-	_ = s.control.SetReadDeadline(deadline) // what is no connection can't be slow
+	_ = s.control.SetReadDeadline(deadline) // an error means that there is no connection, which can't be slow
 }
 
-// postpone grants the sender a time in which nobody has listened to it.
+// postpone gives the sender the time in which the server did not read.
 func (s *sender) postpone(d time.Duration) {
 	s.begun = s.begun.Add(d)
 	if !s.now.IsZero() {
@@ -155,9 +155,9 @@ func (s *sender) postpone(d time.Duration) {
 	}
 }
 
-// done ends the deadlines of a body that has come whole: while the request is worked on, a
-// deadline that passes would look as if the caller had hung up. The server sets its own for
-// the next one. After one that was refused, the server goes on to read for a moment.
+// done ends the deadlines of a body that has come completely: a deadline that passes while the
+// request is worked on would look as if the caller had hung up. The server sets its own deadlines
+// for the next request. After a refused body, the server reads on for a moment.
 func (s *sender) done(err error) {
 	now := time.Now()
 	listen := time.Time{}

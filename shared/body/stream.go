@@ -8,36 +8,36 @@ import (
 	"time"
 )
 
-// streamBytes is what a body takes in memory while it is passed on.
+// streamBytes is the memory for a body while it is passed on.
 const streamBytes = 32 << 10
 
-// lingerTime is how long a sender is listened to after it was refused. A connection that is
-// closed while it still sends would be reset, and the answer lost.
+// lingerTime is how long the server reads on after a sender was refused. If the connection was
+// closed while the sender still sends, it would be reset, and the answer lost.
 const lingerTime = time.Second
 
-// errStopped is what is read of a body that nobody wants any more.
+// errStopped is the error of reading a body that was stopped.
 var errStopped = errors.New("the body is not wanted any more")
 
-// Stream is the body of a request that is passed on as it comes. One goroutine may read it
-// while another one stops it.
+// Stream is the body of a request that is passed on as it comes. One goroutine may read it while
+// another one stops it.
 type Stream struct {
-	size, left int64 // below zero: unknown; how much may still come
+	size, left int64 // size of the body, below zero: unknown; bytes that may still come
 	received   int64
 	sender     sender
 	rested     time.Time // when the last read ended
 
-	reading sync.Mutex // held while the sender is waited for
+	reading sync.Mutex // held while the reader waits for the sender
 
 	mu      sync.Mutex
 	control *http.ResponseController
 	stopped bool
-	err     error // of the sender; io.EOF: the body has come whole
+	err     error // of the sender; io.EOF: the body has come completely
 }
 
-// Stream returns the body of r, of at most limit bytes, to be passed on as it comes. The
-// error is a problem. w is the writer of the answer to r; after the body there are at least
-// answer's time and answerTime left to write it. The body must be stopped before the handler
-// of r returns, and the connection closed if it is not whole then.
+// Stream returns the body of r, of at most limit bytes, to be passed on as it comes. The error is a
+// problem. w is the writer of the answer to r; after the body there are at least answer and
+// answerTime left to write it. The body must be stopped before the handler of r returns, and the
+// connection closed if the body has not come completely by then.
 func (l *Lease) Stream(w http.ResponseWriter, r *http.Request, limit int64, answer time.Duration) (*Stream, error) {
 	if r.ContentLength > limit {
 		return nil, refuse(w, ErrTooLarge)
@@ -52,7 +52,7 @@ func (l *Lease) Stream(w http.ResponseWriter, r *http.Request, limit int64, answ
 	return s, nil
 }
 
-// Size returns how many bytes the body has; below zero: that is not known.
+// Size returns how many bytes the body has; below zero: unknown.
 func (s *Stream) Size() int64 { return s.size }
 
 // Received returns how many bytes of the body have come.
@@ -62,8 +62,8 @@ func (s *Stream) Received() int64 {
 	return s.received
 }
 
-// Read implements io.Reader. After io.EOF the body is whole; any other error means that it
-// is not. Only the time in which the sender is waited for counts for its pace.
+// Read implements io.Reader. After io.EOF the body has come completely; after any other error it
+// has not. Only the time in which Read waits for the sender counts for the sender's pace.
 func (s *Stream) Read(p []byte) (int, error) {
 	s.reading.Lock()
 	defer s.reading.Unlock()
@@ -78,7 +78,7 @@ func (s *Stream) Read(p []byte) (int, error) {
 		n, err = 0, ErrTooLarge
 	}
 	if err == nil && s.received == s.size {
-		err = io.EOF // a body of a known size is whole with its last byte
+		err = io.EOF // a body with a known size is complete with its last byte
 	}
 	if err == nil {
 		return n, nil
@@ -95,7 +95,7 @@ func (s *Stream) ended() error {
 	return s.err
 }
 
-// end keeps how the body ended, unless that is because it was stopped.
+// end keeps how the body ended, unless it ended because it was stopped.
 func (s *Stream) end(err error) error {
 	if err == io.EOF { //nolint:errorlint // readers return it bare
 		s.sender.done(nil)
@@ -103,7 +103,7 @@ func (s *Stream) end(err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case err == io.EOF: //nolint:errorlint // likewise
+	case err == io.EOF: //nolint:errorlint // as above
 		s.err = err
 	case s.stopped:
 		return errStopped
@@ -113,14 +113,14 @@ func (s *Stream) end(err error) error {
 	return s.err
 }
 
-// Whole reports whether the body has come to its end.
+// Whole reports whether the body has come completely.
 func (s *Stream) Whole() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.err == io.EOF //nolint:errorlint // kept as it was read
 }
 
-// Close ends the reading of a body that is not whole yet, and does not wait for the reader.
+// Close ends the reading of a body that has not come completely. It does not wait for the reader.
 func (s *Stream) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,8 +131,8 @@ func (s *Stream) Close() error {
 	return nil
 }
 
-// Stop closes the body and waits until nobody reads it. It returns what the sender has done
-// wrong, as a problem; nil: nothing.
+// Stop closes the body and waits until the reader has stopped. It returns the sender's fault as a
+// problem; nil: there is none.
 func (s *Stream) Stop() error {
 	_ = s.Close()
 	s.reading.Lock()
@@ -146,10 +146,10 @@ func (s *Stream) Stop() error {
 	return s.err
 }
 
-// wanted sets the deadlines of a body as long as it is wanted: what was stopped stays so.
+// wanted sets the deadlines of a body until the body is stopped: after that they stay as they are.
 type wanted struct{ *Stream }
 
-// SetReadDeadline holds the sender to its pace.
+// SetReadDeadline makes the sender keep its pace.
 func (s wanted) SetReadDeadline(t time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,5 +1,5 @@
 // Package certificate reads X.509 certificates of authorities and of clients: the api checks
-// those that are uploaded, gateways tell whose certificate a client has shown.
+// uploaded certificates, and gateways find the subject of a client's certificate.
 package certificate
 
 import (
@@ -17,8 +17,8 @@ import (
 // minRSA is how long the key of an authority must be, in bits.
 const minRSA = 2048
 
-// The faults of an authority's certificate. They read on after the field's name, and have
-// nothing of the text.
+// The faults of an authority's certificate. Each text continues a sentence that begins with the
+// field's name, and contains nothing of the certificate's text.
 var (
 	ErrPrivateKey = errors.New("must not have a private key: upload the certificate alone, and take the key for known to others")
 	ErrPEM        = errors.New("must be one certificate in PEM")
@@ -28,8 +28,8 @@ var (
 	ErrEnded      = errors.New("has ended: its validTo is past")
 )
 
-// Authority reads the certificate of an authority in PEM. Text before and after it is let pass,
-// as tools write it. The error is one of the faults.
+// Authority reads the certificate of an authority in PEM. Text before and after it is ignored,
+// because tools write such text. The error is one of the faults.
 func Authority(text string, now time.Time) (*x509.Certificate, error) {
 	if strings.Contains(text, "PRIVATE KEY") {
 		return nil, ErrPrivateKey
@@ -54,8 +54,8 @@ func Authority(text string, now time.Time) (*x509.Certificate, error) {
 	return c, nil
 }
 
-// Strong reports whether a public key is one that browsers and gateways take: RSA of 2048 bits or
-// more, ECDSA on P-256 or a larger curve, or Ed25519.
+// Strong reports whether browsers and gateways accept a public key: RSA of 2048 bits or more, ECDSA
+// on P-256 or a larger curve, or Ed25519.
 func Strong(key any) bool {
 	switch key := key.(type) {
 	case *rsa.PublicKey:
@@ -68,7 +68,7 @@ func Strong(key any) bool {
 	return false
 }
 
-// Fingerprint returns the SHA-256 of the certificate as people compare it: AA:BB:…
+// Fingerprint returns the SHA-256 of the certificate in the form that people compare: AA:BB:…
 func Fingerprint(c *x509.Certificate) string {
 	sum := sha256.Sum256(c.Raw)
 	return digits(sum[:])

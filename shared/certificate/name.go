@@ -10,9 +10,9 @@ import (
 	"unicode/utf8"
 )
 
-// Name returns a distinguished name (RawSubject or RawIssuer of a certificate) as RFC 2253 has
-// it: the last part first, CN=…,O=…. A name that can't be read is #, with its bytes in
-// hexadecimal after it.
+// Name returns a distinguished name (RawSubject or RawIssuer of a certificate) in the form of RFC
+// 2253: the last part first, CN=…,O=…. For a name that can't be read it returns # and the name's
+// bytes in hexadecimal.
 func Name(raw []byte) string {
 	var parts pkix.RDNSequence
 	if rest, err := asn1.Unmarshal(raw, &parts); err != nil || len(rest) > 0 {
@@ -48,8 +48,8 @@ func writeAttribute(b *strings.Builder, a pkix.AttributeTypeAndValue) {
 	b.WriteString(a.Type.String() + "=#" + hex.EncodeToString(raw))
 }
 
-// attributeName returns the short name of a type of attribute; empty: it has none. They are those
-// of RFC 2253, and those that openssl prints besides.
+// attributeName returns the short name of a type of attribute; empty: it has none. The names are
+// those of RFC 2253, and others that openssl prints.
 func attributeName(id string) string {
 	switch id {
 	case "2.5.4.3":
@@ -78,8 +78,8 @@ func attributeName(id string) string {
 	return ""
 }
 
-// writeValue writes a value with what is special in it escaped. What would not be seen, or is no
-// UTF-8, is two hexadecimal digits a byte.
+// writeValue writes a value with special characters escaped. Characters that are not visible, and
+// bytes that are no UTF-8, are written as two hexadecimal digits a byte.
 func writeValue(b *strings.Builder, value string) {
 	for i := 0; i < len(value); {
 		r, size := utf8.DecodeRuneInString(value[i:])
@@ -104,8 +104,8 @@ func writeHex(b *strings.Builder, part string) {
 	}
 }
 
-// ASCII returns a name that Name has made in ASCII, as headers want it: the other bytes are
-// escaped. A reader of RFC 2253 takes both for one name.
+// ASCII returns a name from Name in ASCII, as headers need it: other bytes are escaped. To a reader
+// of RFC 2253 both are the same name.
 func ASCII(name string) string {
 	var b strings.Builder
 	for i := range len(name) {
@@ -118,7 +118,7 @@ func ASCII(name string) string {
 	return b.String()
 }
 
-// Same reports whether two names are the same but for case and blanks. Their parts must come in the
+// Same reports whether two names are the same, ignoring case and blanks. Their parts must be in the
 // same order. It does not matter how a character is escaped.
 func Same(one, other string) bool { return loose(one) == loose(other) }
 

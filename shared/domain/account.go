@@ -24,7 +24,7 @@ const (
 	ScopeGatewayWrite  Scope = "gateway:write"
 	ScopeMeteringRead  Scope = "metering:read"
 	ScopeMeteringWrite Scope = "metering:write"
-	ScopeAdmin         Scope = "admin" // all of them, and the audit log
+	ScopeAdmin         Scope = "admin" // all scopes, and the audit log
 	// ScopeAny is a scope that every valid key has.
 	ScopeAny Scope = "any"
 )
@@ -65,8 +65,8 @@ type Project struct {
 	Account   string
 	Name      string // ^[a-z0-9-]{1,100}$
 	CreatedOn time.Time
-	// ProductionBranch is the branch whose deployment is production. A change counts from each
-	// branch's next build.
+	// ProductionBranch is the branch whose deployment is production. A change takes effect with
+	// each branch's next build.
 	ProductionBranch string
 }
 
@@ -77,8 +77,8 @@ type Bucket struct {
 	Name        string // ^[a-z0-9-]{5,128}$, unique in the account
 	Description string
 	Tags        map[string]string
-	// Retrievable reports whether its keys are stored so that they can be shown again. Fixed
-	// when the bucket is made.
+	// Retrievable reports whether the bucket's keys are stored so that they can be shown again. It
+	// can't change after the bucket is made.
 	Retrievable bool
 	CreatedOn   time.Time
 	UpdatedOn   time.Time
@@ -98,19 +98,19 @@ type Consumer struct {
 	UpdatedOn   time.Time
 }
 
-// APIKey may do what its consumer's scopes allow.
+// APIKey is an API key. It may do what its consumer's scopes allow.
 type APIKey struct {
 	ID          string // key_ and 24 base62
 	Description string
 	ExpiresOn   time.Time // zero: never
 	CreatedOn   time.Time
 	UpdatedOn   time.Time
-	// Suffix is its last 8 characters, the checksum. It reveals nothing about the rest.
+	// Suffix is the last 8 characters of the key, its checksum. It reveals nothing about the rest.
 	Suffix string
-	// Key is the key itself. It is stored, encrypted, in a retrievable bucket only, and read
-	// only on request.
+	// Key is the key itself. It is stored, encrypted, only in a retrievable bucket, and read only
+	// on request.
 	Key Secret
-	// Hash is its HMAC, by which it is found.
+	// Hash is the HMAC of the key, by which the key is found.
 	Hash []byte
 }
 
@@ -120,16 +120,16 @@ type Manager struct {
 	Email     string
 	Sub       string
 	CreatedOn time.Time
-	// AcceptedOn is when the person has accepted, from when on the manager counts; zero: not yet.
+	// AcceptedOn is when the person accepted the invitation. Before that the manager has no rights; zero: not yet.
 	AcceptedOn time.Time
 }
 
-// MaxManaged is how many consumers an account may name one person as a manager of. So what others
-// name a person for does not make that person's sign-in dear.
+// MaxManaged is how many consumers of an account one person may manage. It bounds the cost of that
+// person's sign-in, whatever others register the person for.
 const MaxManaged = 1000
 
-// FoldEmail returns an email address as addresses are compared: with its ASCII letters, and no others, in
-// lower case.
+// FoldEmail returns an email address in the form in which addresses are compared: with its ASCII letters,
+// and no others, in lower case.
 func FoldEmail(address string) string {
 	return strings.Map(func(r rune) rune {
 		if 'A' <= r && r <= 'Z' {
@@ -151,13 +151,13 @@ type KeyHolder struct {
 	ExpiresOn  time.Time // zero: never
 }
 
-// Caller is the caller of a change, as the audit log shows it. None of it is secret.
+// Caller is the caller of a change, as the audit log shows it. It has no secrets.
 type Caller struct {
 	Account   string
 	Sub       string // bucket/consumer, or bootstrap
 	Type      string // "key", "bootstrap" or "manager"
 	KeyID     string // or the manager's id; empty for the bootstrap key
-	Session   string // of the console; empty: the key alone
+	Session   string // of the console; empty: the caller used the key itself
 	RequestID string
 	Address   string
 	UserAgent string
@@ -188,7 +188,7 @@ type AuditEntry struct {
 // AuditRetention is how long audit entries are kept.
 const AuditRetention = 90 * 24 * time.Hour
 
-// CutText returns at most limit bytes of text, in whole characters that every database takes.
+// CutText returns at most limit bytes of text, in whole characters that every database can store.
 func CutText(text string, limit int) string {
 	text = strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", "\uFFFD"), "\uFFFD")
 	if len(text) <= limit {
@@ -200,13 +200,13 @@ func CutText(text string, limit int) string {
 	return text[:limit]
 }
 
-// Limits are how many an account may have of what its callers make.
+// Limits are how many things of each kind an account may have.
 type Limits struct {
 	Projects, Buckets, Consumers, Keys, Managers, Variables int64
 }
 
-// DefaultLimits are those of an installation that sets no others. A fleet of a million devices, each with a consumer and a key that is being
-// replaced, stays below them.
+// DefaultLimits returns the limits of an installation that sets none. A fleet of a million devices, each with a consumer and a key that is
+// being replaced, stays below them.
 func DefaultLimits() Limits {
 	return Limits{Projects: 50_000, Buckets: 200_000, Consumers: 2_000_000, Keys: 5_000_000, Managers: 100_000, Variables: 100_000}
 }

@@ -2,7 +2,7 @@ package domain
 
 import "time"
 
-// Cadence is how long a period of a plan is, as an ISO 8601 duration.
+// Cadence is the length of a period of a plan, as an ISO 8601 duration.
 type Cadence string
 
 // The cadences.
@@ -24,7 +24,7 @@ func Cadences() []Cadence {
 	return []Cadence{Hourly, Daily, Weekly, TwoWeekly, FourWeekly, Monthly, Quarterly, HalfYearly, TwelveMonths, Yearly}
 }
 
-// length returns how long a cadence is: in hours, or in months.
+// length returns the length of a cadence: in hours, or in months.
 func (c Cadence) length() (hours, months int) {
 	const day, week = 24, 7 * 24
 	switch c {
@@ -50,7 +50,8 @@ func (c Cadence) length() (hours, months int) {
 	return 0, 0
 }
 
-// Fits reports whether periods of one of the cadences are made of whole periods of the other.
+// Fits reports whether the periods of one of the two cadences consist of whole periods of the
+// other.
 func (c Cadence) Fits(other Cadence) bool {
 	hours, months := c.length()
 	otherHours, otherMonths := other.length()
@@ -60,13 +61,13 @@ func (c Cadence) Fits(other Cadence) bool {
 	case months > 0 && otherMonths > 0:
 		return max(months, otherMonths)%min(months, otherMonths) == 0
 	default:
-		return max(hours, otherHours) <= 24 // months have whole days and hours, and no whole weeks
+		return max(hours, otherHours) <= 24 // months consist of whole days and hours, but not of whole weeks
 	}
 }
 
-// After returns the time that is n periods after an anchor. Months are those of UTC. In a month
-// that lacks the anchor's day the period begins on its last day; later ones begin on the
-// anchor's day again.
+// After returns the time n periods after an anchor. Months are those of UTC. In a month without the
+// anchor's day the period begins on the month's last day; later ones begin on the anchor's day
+// again.
 func (c Cadence) After(anchor time.Time, n int) time.Time {
 	anchor = anchor.UTC()
 	hours, months := c.length()
@@ -79,8 +80,8 @@ func (c Cadence) After(anchor time.Time, n int) time.Time {
 	return first.AddDate(0, 0, min(day, last)-1)
 }
 
-// Period returns the period that a time is in, of those that begin with the hour of an anchor:
-// its start, which is in it, and its end, which is not.
+// Period returns the period that contains a time, among those that begin with the hour of an
+// anchor. start is in the period, end is not.
 func (c Cadence) Period(anchor, at time.Time) (start, end time.Time) {
 	anchor, at = anchor.UTC().Truncate(time.Hour), at.UTC()
 	hours, months := c.length()

@@ -1,24 +1,24 @@
 package domain
 
-// Change is what makes a delivery's status what it is next. Together the changes are all that
-// can happen to a delivery; docs/deliveries.md draws them.
+// Change is an event that sets a delivery's next status. The changes are all that can happen to a
+// delivery; docs/deliveries.md draws them.
 type Change int
 
-// The changes. Dispatchers make them, but for the first two, which the API makes, and for
-// the last two, which the API and the relay's upkeep of the log make, too.
+// The changes. Dispatchers make them, except the first two, which the API makes. The API and the
+// relay's maintenance of the log also make the last two.
 const (
 	ChangeAccepted    Change = iota // an event was accepted, or a test
 	ChangeRequested                 // another run was asked for: a retry or a replay
 	ChangeDelivered                 // the receiver answered 2xx
-	ChangeFailed                    // an attempt failed; another follows
+	ChangeFailed                    // an attempt failed, and another follows
 	ChangeExhausted                 // the schedule has no further attempt
 	ChangeGone                      // the receiver answered 410
-	ChangeInactive                  // it came due while its webhook was inactive
-	ChangeUnreadable                // it came due while its webhook could not be read
-	ChangeCircuit                   // it came due while its webhook's circuit was open
+	ChangeInactive                  // the delivery came due while its webhook was inactive
+	ChangeUnreadable                // the delivery came due while its webhook could not be read
+	ChangeCircuit                   // the delivery came due while its webhook's circuit was open
 	ChangeOverflow                  // more came than its webhook takes, before the first attempt
 	ChangePutOff                    // the same after an attempt
-	ChangeBehind                    // one of its shipment that came before is not delivered yet
+	ChangeBehind                    // an earlier delivery of its shipment has not ended yet
 	ChangeDeleted                   // its webhook was deleted
 	ChangeRetention                 // its event is older than the retention
 	ChangePull                      // its webhook is read by pull: the event is in the feed
@@ -36,7 +36,7 @@ func Changes() []Change {
 	return list
 }
 
-// From returns the statuses in which a delivery can undergo c; none: it begins with c.
+// From returns the statuses in which a delivery can undergo c; none: the delivery begins with c.
 func (c Change) From() []Status {
 	switch c {
 	case ChangeAccepted:
@@ -44,7 +44,7 @@ func (c Change) From() []Status {
 	case ChangeRequested:
 		return []Status{StatusDelivered, StatusRetrying, StatusHeld, StatusFailed}
 	case ChangeInactive, ChangeUnreadable, ChangeCircuit, ChangePutOff:
-		return []Status{StatusPending, StatusRetrying} // what is held stays where it is
+		return []Status{StatusPending, StatusRetrying} // a held delivery stays where it is
 	case ChangeOverflow, ChangeBehind:
 		return []Status{StatusPending}
 	}
@@ -66,7 +66,7 @@ func (c Change) To() Status {
 	return StatusPending
 }
 
-// Reason returns the reason that a delivery carries after c; empty: the attempt says why.
+// Reason returns the reason that a delivery has after c; empty: the attempt shows the reason.
 func (c Change) Reason() string {
 	switch c {
 	case ChangeExhausted:
@@ -97,7 +97,7 @@ func (c Change) Reason() string {
 	return ""
 }
 
-// String returns what the picture in docs/deliveries.md calls c.
+// String returns the name of c in the picture in docs/deliveries.md.
 func (c Change) String() string {
 	switch c {
 	case ChangeAccepted:

@@ -1,25 +1,25 @@
 package domain
 
-// Class says how an attempt ended, coarsely enough to count by.
+// Class says how an attempt ended, in few enough classes to count by.
 type Class string
 
 // All classes.
 const (
 	ClassOK       Class = "ok"       // 2xx
 	Class3xx      Class = "http_3xx" // a redirect; none is followed
-	Class4xx      Class = "http_4xx" // but for 410
+	Class4xx      Class = "http_4xx" // except 410
 	Class5xx      Class = "http_5xx"
 	ClassTimeout  Class = "timeout"
 	ClassDNS      Class = "dns"
 	ClassConnect  Class = "connect"
 	ClassTLS      Class = "tls"
-	ClassRefused  Class = "refused"  // our own rules forbid the address or the URL
+	ClassRefused  Class = "refused"  // Waybill's rules forbid the address or the URL
 	ClassProtocol Class = "protocol" // the answer was not HTTP, or broke off
-	ClassAuth     Class = "auth"     // no token was to be had for the receiver
+	ClassAuth     Class = "auth"     // there was no token for the receiver
 	ClassGone     Class = "gone"     // 410
 )
 
-// Classes returns all classes, the good one first.
+// Classes returns all classes, ok first.
 func Classes() []Class {
 	return []Class{
 		ClassOK, Class3xx, Class4xx, Class5xx, ClassTimeout, ClassDNS, ClassConnect, ClassTLS,

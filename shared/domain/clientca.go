@@ -8,11 +8,11 @@ import (
 // Bounds of CA certificates for clients.
 const (
 	MaxClientCAs     = 50       // of an account
-	MaxClientCABytes = 16 << 10 // of one, in PEM
+	MaxClientCABytes = 16 << 10 // of one certificate, in PEM
 )
 
-// ClientCA is the certificate of an authority. Clients that show a certificate of it are let in
-// by routes that ask for one.
+// ClientCA is the certificate of an authority. Routes that ask for client certificates let in
+// clients whose certificates the authority has issued.
 type ClientCA struct {
 	ID          string
 	Account     string

@@ -8,29 +8,29 @@ import (
 // Bounds of custom domains.
 const (
 	MaxCustomDomains = 100 // of an account
-	// DomainCheckOften is how often DNS is asked while a domain waits, for DomainOftenTime; then it is each
-	// DomainCheckRarely, until DomainWaitTime is over.
+	// DomainCheckOften is how often DNS is checked while a domain waits, for DomainOftenTime; after that
+	// DNS is checked every DomainCheckRarely, until DomainWaitTime is over.
 	DomainCheckOften  = time.Minute
 	DomainOftenTime   = time.Hour
 	DomainCheckRarely = time.Hour
 	DomainWaitTime    = 7 * 24 * time.Hour
-	// DomainCheckActive is how often DNS is asked about a domain that is active, give or take DomainCheckSpread.
+	// DomainCheckActive is how often DNS is checked for an active domain, give or take DomainCheckSpread.
 	DomainCheckActive = 7 * 24 * time.Hour
 	DomainCheckSpread = 24 * time.Hour
-	// DomainNoticeTime is how long the account that has a hostname, and whose proof is gone, may show it again before
-	// the hostname passes to an account with a newer proof.
+	// DomainNoticeTime is how long an account that has a hostname, but whose proof is gone, may show its proof
+	// again before the hostname passes to an account with a newer proof.
 	DomainNoticeTime = 72 * time.Hour
 	// DomainRemovedTime is how long gateways may take to learn that a domain was removed.
 	DomainRemovedTime = 24 * time.Hour
-	// CertificateSoonTime is how long before its end a certificate authority is asked for the
-	// next certificate at the latest.
+	// CertificateSoonTime is how long before the end of a certificate an authority is asked for the
+	// next one at the latest.
 	CertificateSoonTime = 30 * 24 * time.Hour
 )
 
-// DomainRecord is what stands before a hostname in the name of the TXT record that shows whose it is.
+// DomainRecord comes before a hostname in the name of the TXT record that proves which account has the hostname.
 const DomainRecord = "_waybill."
 
-// DomainProof begins the value of that record. What follows is the account's own.
+// DomainProof begins the value of that record. The rest of the value differs for each account.
 const DomainProof = "waybill-verification="
 
 // CustomDomain is a hostname of an account's own that leads to one of its deployments.
@@ -46,25 +46,25 @@ type CustomDomain struct {
 	IsDefault       bool // of the deployment
 	// Token is the value that the TXT record has to have.
 	Token string
-	// Answers are what DNS answered last, in words. Empty: there is nothing to say.
+	// Answers are the last answers of DNS, in words. Empty: there is nothing to report.
 	Answers     []string
 	Certificate HostCertificate
 	CreatedOn   time.Time
 	UpdatedOn   time.Time
 	VerifiedOn  time.Time // zero: the domain waits
-	CheckedOn   time.Time // when DNS was asked last; zero: not yet
-	NextCheckOn time.Time // zero: DNS is not asked by itself
-	ProvenOn    time.Time // when DNS had the token last; zero: it never had
-	// NoticeOn is since when the hostname is to pass from one account to another: from this account if the domain is
-	// active, otherwise to this account. Zero: the hostname stays.
+	CheckedOn   time.Time // when DNS was last checked; zero: not yet
+	NextCheckOn time.Time // zero: DNS is not checked automatically
+	ProvenOn    time.Time // when DNS last had the token; zero: never
+	// NoticeOn is when it was noticed that the hostname will pass from one account to another: from this account
+	// if the domain is active, otherwise to this account. Zero: the hostname does not pass.
 	NoticeOn time.Time
-	LostOn   time.Time // when the hostname passed to another account; zero: it did not
+	LostOn   time.Time // when the hostname passed to another account; zero: never
 }
 
 // Active reports whether the account has the hostname.
 func (d *CustomDomain) Active() bool { return !d.VerifiedOn.IsZero() }
 
-// NoticeUntil returns when the hostname passes at the earliest; zero: it does not.
+// NoticeUntil returns the earliest time at which the hostname passes; zero: it does not pass.
 func (d *CustomDomain) NoticeUntil() time.Time {
 	if d.NoticeOn.IsZero() {
 		return time.Time{}
@@ -72,7 +72,7 @@ func (d *CustomDomain) NoticeUntil() time.Time {
 	return d.NoticeOn.Add(DomainNoticeTime)
 }
 
-// NextCheck returns when DNS is to be asked again; zero: not any more.
+// NextCheck returns when DNS is checked next; zero: never again.
 func (d *CustomDomain) NextCheck(now time.Time) time.Time {
 	switch age := now.Sub(d.CreatedOn); {
 	case !d.NoticeOn.IsZero():
@@ -93,14 +93,14 @@ type CertificateSource string
 // The sources of certificates.
 const (
 	CertificateUploaded CertificateSource = "uploaded"
-	CertificateACME     CertificateSource = "acme" // a certificate authority gives it
+	CertificateACME     CertificateSource = "acme" // given by a certificate authority
 )
 
-// HostCertificate is what is known of the certificate of a custom domain.
+// HostCertificate is the state of the certificate of a custom domain.
 type HostCertificate struct {
-	Source  CertificateSource // empty: there is none, and nobody has asked for one
-	ValidTo time.Time         // zero: there is none yet
-	Error   string            // why the last order failed; empty: it did not
+	Source  CertificateSource // empty: there is no certificate, and none was asked for
+	ValidTo time.Time         // zero: there is no certificate yet
+	Error   string            // why the last order failed; empty: it did not fail
 }
 
 // The statuses of a certificate.
@@ -112,7 +112,7 @@ const (
 	CertificateExpired = "expired"
 )
 
-// Status says in one word what there is at a time.
+// Status returns the status at a time.
 func (c *HostCertificate) Status(now time.Time) string {
 	switch {
 	case c.Source == "":
@@ -127,7 +127,7 @@ func (c *HostCertificate) Status(now time.Time) string {
 	return CertificateActive
 }
 
-// UploadedCertificate is a certificate that a user has made somewhere else.
+// UploadedCertificate is a certificate that a user got somewhere else.
 type UploadedCertificate struct {
 	Chain       string // PEM, the certificate of the host first
 	PrivateKey  Secret // PEM

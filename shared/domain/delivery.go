@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// Status is where a delivery stands.
+// Status is the status of a delivery.
 type Status string
 
-// The statuses of a delivery. What leads from one to another is a Change.
+// The statuses of a delivery. A Change leads from one to another.
 const (
 	StatusPending   Status = "pending"   // accepted, no attempt has ended yet
 	StatusDelivered Status = "delivered" // the receiver answered 2xx
@@ -22,7 +22,7 @@ func Statuses() []Status {
 	return []Status{StatusPending, StatusDelivered, StatusRetrying, StatusFailed, StatusHeld}
 }
 
-// Reasons that a delivery may carry beside an attempt's error.
+// Reasons that a delivery may have in addition to an attempt's error.
 const (
 	ReasonWebhookDeleted = "webhookDeleted"
 	ReasonExhausted      = "scheduleExhausted"
@@ -38,8 +38,8 @@ const (
 	ReasonOldTime        = string(ForgeOldTime)
 )
 
-// Forgery is why a good receiver refuses a test; empty: it is signed as events are. A forged test is sent once. It
-// carries its forgery as the reason, and says nothing of its webhook's health.
+// Forgery is why a good receiver refuses a test; empty: the test is signed like an event. A forged test is sent
+// once. Its reason is its forgery, and it does not affect its webhook's health.
 type Forgery string
 
 // The forgeries.
@@ -48,7 +48,7 @@ const (
 	ForgeOldTime     Forgery = "oldTime" // by ForgedAge
 )
 
-// Refused is what becomes of a test that was forged so, unless the receiver accepts it.
+// Refused returns the change of a test with this forgery that the receiver does not accept.
 func (f Forgery) Refused() Change {
 	if f == ForgeOldTime {
 		return ChangeOldTime
@@ -56,7 +56,7 @@ func (f Forgery) Refused() Change {
 	return ChangeWrongSecret
 }
 
-// ForgedAge is how old a callback is that was forged to be old.
+// ForgedAge is the age of a callback that is forged to be old.
 const ForgedAge = time.Hour
 
 // Forgeries returns every forgery.
@@ -73,7 +73,7 @@ func Reasons() []string {
 	}
 }
 
-// Task is one delivery on its way: what is kept on the bus between two attempts.
+// Task is one delivery on its way: the data that the bus keeps between two attempts.
 type Task struct {
 	Delivery   DeliveryID
 	Account    string
@@ -82,7 +82,7 @@ type Task struct {
 	EventType  EventType
 	EventSeq   uint64    // in the EVENTS stream; 0: restored from the database
 	ReceivedAt time.Time // of the event
-	// Attempts counts attempts ever made, RunAttempts those of the present run.
+	// Attempts counts all attempts, RunAttempts those of the present run.
 	Attempts    int
 	RunAttempts int
 	// RunStartedAt is when the run's schedule began to count; zero: not yet.
@@ -94,13 +94,13 @@ type Task struct {
 	Forge Forgery // of a test
 	// Request is the id of the request (test, retry, replay) that this task answers.
 	Request string
-	// HeldAt is when it entered the hold queue; zero: it is not there.
+	// HeldAt is when the delivery entered the hold queue; zero: it is not there.
 	HeldAt time.Time
-	// Overflowed: it is in the hold queue only because more came than the webhook takes.
+	// Overflowed: the delivery is in the hold queue only because more came than the webhook takes.
 	Overflowed bool
-	// Sequence is the delivery's number among those of its webhook and Shipment; 0: its webhook has no
-	// order, or the attempt passes the order by. Gap: what was before it did not arrive. The bus keeps
-	// these beside the task.
+	// Sequence is the delivery's number among those of its webhook and Shipment; 0: its webhook has
+	// no order, or the attempt is out of order. Gap: the delivery before it did not arrive. The bus
+	// keeps these fields apart from the task.
 	Sequence    int64
 	Shipment    int64
 	Gap         bool
@@ -108,31 +108,31 @@ type Task struct {
 	Body        []byte
 }
 
-// Attempt is one POST and its end.
+// Attempt is one POST and its result.
 type Attempt struct {
 	ID        string
 	Number    int
 	StartedAt time.Time
 	Duration  time.Duration
 	Status    int    // HTTP status; 0: no answer
-	Class     Class  // empty: recorded before there were classes, without an answer
+	Class     Class  // empty: the attempt had no answer, and was recorded before there were classes
 	Error     string // empty when an answer came
 	// ResponseBody has at most 4 KiB of the answer, valid UTF-8 without NUL.
 	ResponseBody string
-	// Transcript is the rest of what was sent and came back, see package transcript; nil:
-	// it was not kept.
+	// Transcript is the rest of what was sent and received, see package transcript; nil: it was not
+	// kept.
 	Transcript []byte
 }
 
-// Phases are how long the parts of an attempt took; zero: it did not happen, as on a
-// connection that was there.
+// Phases are how long the parts of an attempt took; zero: the part did not happen, as on an
+// existing connection.
 type Phases struct {
 	DNS, Connect, TLS time.Duration
 	FirstByte         time.Duration // from the request until the answer began
 	Body              time.Duration // from there to the end of the answer's body
 }
 
-// Outcome is the state that a delivery has reached, with the attempt that led there.
+// Outcome is the state that a delivery has reached, with the attempt that led to it.
 type Outcome struct {
 	Delivery      DeliveryID
 	Account       string
@@ -154,34 +154,34 @@ type Outcome struct {
 	// no order.
 	Sequence int64
 	Shipment int64    // see ShipmentKey
-	Noted    bool     // a note of the delivery was recorded before its first outcome
-	Request  string   // request that is answered hereby; empty: none
+	Noted    bool     // a note about the delivery was recorded before its first outcome
+	Request  string   // the request that this answers; empty: none
 	Attempt  *Attempt // nil: no attempt was made
 }
 
-// HealthChange is a webhook's health as one dispatcher saw it change. Zero fields
-// are not touched.
+// HealthChange is a change of a webhook's health that one dispatcher has seen. Zero fields change
+// nothing.
 type HealthChange struct {
 	Webhook         WebhookID
-	FailingSince    time.Time // it began to fail then
-	Recovered       bool      // it succeeded
-	DisabledVersion int64     // it was disabled while at this version
+	FailingSince    time.Time // when it began to fail
+	Recovered       bool      // an attempt succeeded
+	DisabledVersion int64     // it was disabled at this version
 	DisabledReason  DisabledReason
-	// DisabledUntil is when the period ends whose quota is used up. It is never on the bus: the
-	// record stage alone knows it.
+	// DisabledUntil is the end of the period whose quota is used up. It is never on the bus: only
+	// the record stage knows it.
 	DisabledUntil time.Time
-	Circuit       *Circuit // what its owner says of its circuit; nil: nothing
+	Circuit       *Circuit // the state of its circuit, from its owner; nil: not given
 	// Certificate is what a connection saw of the receiver's certificate; nil: nothing new.
 	Certificate *Certificate
 	At          time.Time
 }
 
-// RecordBatch is what dispatchers hand to the record stage, in one bus message.
-// Its parts are written in one transaction.
+// RecordBatch is what dispatchers pass to the record stage in one bus message. Its parts are
+// written in one transaction.
 type RecordBatch struct {
 	Outcomes []Outcome
-	Events   []Event    // that came over the bus and are not in the database yet
-	Settled  []EventKey // every delivery has an outcome that is stored somewhere durable
+	Events   []Event    // published on NATS, and not in the database yet
+	Settled  []EventKey // each of the event's deliveries has an outcome that is stored durably
 	Health   []HealthChange
 }
 
@@ -197,23 +197,23 @@ type Delivery struct {
 	NextAttemptAt time.Time
 	Reason        string
 	Test          bool
-	// Sequence is its number among its webhook's deliveries of its shipment, from 1; 0: the
-	// webhook had no ordering.
+	// Sequence is the delivery's number among its webhook's deliveries of its shipment, from 1; 0:
+	// the webhook had no ordering.
 	Sequence int64
-	// LastClass and LastStatus are those of the last attempt; zero: none has been made, or what
-	// recorded it knew no classes.
+	// LastClass and LastStatus are those of the last attempt; zero: there was none, or it was
+	// recorded before there were classes.
 	LastClass  Class
 	LastStatus int
 	CreatedAt  time.Time
 	UpdatedAt  time.Time
 }
 
-// StreamMark is how far a stream of the bus was when the database last heard of it. What
-// lies behind a mark proves that a stream has lost something: it was made anew, or its
-// server came back without all that it had acknowledged.
+// StreamMark is how far a stream of the bus was when the database last heard of it. A stream that
+// is behind its mark has lost messages: it was made again, or its server came back without
+// everything that it had acknowledged.
 type StreamMark struct {
 	Created time.Time
 	LastSeq uint64
-	Server  string    // the server's id, another one after each start; of a cluster its name
+	Server  string    // the server's id, which changes with each start; of a cluster its name
 	SeenAt  time.Time // when LastSeq was read
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// EnvironmentType says what a branch of a project is to its project.
+// EnvironmentType is the role of a branch in its project.
 type EnvironmentType string
 
 // The types of environments.
@@ -19,16 +19,16 @@ const (
 	Development EnvironmentType = "development"
 )
 
-// Branches that mean something to everybody.
+// Names of branches with a meaning in all projects.
 const (
 	DefaultProductionBranch = "main"
 	WorkingCopy             = "working-copy" // the branch of the development environment
-	// PreviewBranch has the variables that all preview branches take. No git branch can have
-	// this name, and no deployment has it.
+	// PreviewBranch has the variables that all preview branches use. No git branch can have this
+	// name, and no deployment has it.
 	PreviewBranch = "~preview"
 )
 
-// EnvironmentTypeOf returns what a branch is in a project with that production branch.
+// EnvironmentTypeOf returns the role of a branch in a project with this production branch.
 func EnvironmentTypeOf(branch, productionBranch string) EnvironmentType {
 	switch branch {
 	case productionBranch:
@@ -57,7 +57,7 @@ const (
 	DeploymentErrored  DeploymentState = "ERRORED"  // no build has succeeded, and the last one failed
 )
 
-// BuildStatus says where a build stands.
+// BuildStatus is the status of a build.
 type BuildStatus string
 
 // The statuses of a build.
@@ -77,24 +77,27 @@ type Deployment struct {
 	Branch          string
 	EnvironmentType EnvironmentType
 	State           DeploymentState
-	Message         string // why the newest build does not serve; empty: it does, or is under way
+	Message         string // why the newest build does not serve; empty: it serves, or is in progress
 	// ActiveBuild is the id of the build that is served; empty: none.
 	ActiveBuild string
-	// VariablesChangedOn is when a variable changed that the active build does not have; zero: none.
+	// VariablesChangedOn is when a variable changed after the active build was made; zero: none
+	// changed.
 	VariablesChangedOn   time.Time
 	CreatedOn, UpdatedOn time.Time
 	CreatedBy            string // the caller's sub
-	// Version is the version of what gateways serve at which this one last changed.
+	// Version is the version of everything that gateways serve at the last change of this
+	// deployment.
 	Version int64
 	Removed bool
 }
 
 // DeploymentSource is an archive of route files, or the permission to upload one.
 type DeploymentSource struct {
-	// ID is a UUID that sorts by time: the status id of the first build that is made of it.
+	// ID is a UUID that sorts by time. It is the status id of the first build that is made of the
+	// source.
 	ID                       string
 	Account, Project, Branch string
-	Deployment               string // its name; it need not be there yet
+	Deployment               string // its name; it need not exist yet
 	CreatedOn                time.Time
 	Uploaded                 bool
 }
@@ -116,7 +119,7 @@ type BuildStep struct {
 	FinishedOn time.Time   `json:"finishedOn,omitzero"`
 }
 
-// BuildFault is one thing that is wrong with what was uploaded.
+// BuildFault is one fault in the uploaded files.
 type BuildFault struct {
 	File      string `json:"file"`
 	Operation string `json:"operation,omitzero"`
@@ -135,7 +138,7 @@ type BuildLine struct {
 	Pointer   string    `json:"pointer,omitzero"`
 }
 
-// Build is what became of one upload or redeployment.
+// Build is the result of one upload or redeployment.
 type Build struct {
 	ID              string // a UUID that sorts by time
 	StatusID        string // a UUID
@@ -150,18 +153,18 @@ type Build struct {
 	CreatedOn       time.Time
 	CreatedBy       string // the caller's sub
 	FinishedOn      time.Time
-	ActivatedOn     time.Time // zero: it was never served
+	ActivatedOn     time.Time // zero: the build was never active
 	Routes          int
 	Steps           []BuildStep
 	Faults          []BuildFault
 }
 
-// Variable is what $env(NAME) stands for in the route files of a branch.
+// Variable is the value of $env(NAME) in the route files of a branch.
 type Variable struct {
 	Account, Project, Branch string
 	Name                     string
 	Secret                   bool
-	Value                    Secret // empty, where a secret one is shown
+	Value                    Secret // empty where a secret variable is shown
 	CreatedOn, UpdatedOn     time.Time
 }
 
@@ -169,8 +172,8 @@ type Variable struct {
 const (
 	MaxDeployments = 10_000  // of an account
 	MaxArchive     = 8 << 20 // bytes
-	MaxOpenBuilds  = 100     // of an account: that wait, or are under way
-	KeptBuilds     = 20      // of a deployment: the newest ones; the active one stays, too
+	MaxOpenBuilds  = 100     // of an account: builds that wait or are in progress
+	KeptBuilds     = 20      // of a deployment: the newest ones, and the active one
 	// UploadTime is how long an archive may be uploaded to its URL.
 	UploadTime = 15 * time.Minute
 )
@@ -200,8 +203,8 @@ func CheckBranch(branch string) error {
 	return nil
 }
 
-// ValidVariableName reports whether a variable may have the name. Those that begin with WAYBILL_
-// are Waybill's own.
+// ValidVariableName reports whether a variable may have the name. Names that begin with WAYBILL_
+// are reserved for Waybill.
 func ValidVariableName(name string) bool {
 	return variableForm.MatchString(name) && !strings.HasPrefix(name, "WAYBILL_")
 }
@@ -213,16 +216,16 @@ const (
 	nameHash    = 10
 )
 
-// DeploymentName returns the name of the deployment of a branch: one DNS label, which is
-// known before the first upload.
+// DeploymentName returns the name of the deployment of a branch: one DNS label, known before the
+// first upload.
 func DeploymentName(account, project, branch string) string {
 	sum := sha256.Sum256([]byte(account + "\x00" + project + "\x00" + branch))
 	hash := strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:]))
 	return slug(project, projectSlug) + "-" + slug(branch, branchSlug) + "-" + hash[:nameHash]
 }
 
-// slug returns text in lower case, with one hyphen for every run of characters that are
-// neither letters nor digits of ASCII, and none at the ends.
+// slug returns text in lower case, with one hyphen for every run of characters other than ASCII
+// letters and digits, and none at the ends.
 func slug(text string, length int) string {
 	parts := strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') })
 	made := strings.TrimLeft(strings.TrimPrefix(strings.Join(parts, "-"), "xn"), "-")

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// The kinds of failure that callers handle. Adapters wrap one of them with what
+// The kinds of failure that callers handle. Adapters wrap one of them with a description of what
 // was being done. Any other error is a bug or an outage, whose detail is for the log.
 var (
 	ErrNotFound    = errors.New("not found")
@@ -16,10 +16,10 @@ var (
 	ErrQuota       = errors.New("quota used up")
 )
 
-// LimitError is the ErrLimit of what an account may have a number of.
+// LimitError is the ErrLimit of things that are counted for each account.
 type LimitError struct {
 	What    string // such as "keys"
-	Setting string // the limit's
+	Setting string // the setting of the limit
 	Count   int64  // how many there would be
 	Most    int64
 }

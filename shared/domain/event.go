@@ -27,14 +27,14 @@ func EventTypes() []EventType {
 // Valid reports whether t is one of the four event types, which publishers may use.
 func (t EventType) Valid() bool { return slices.Contains(EventTypes(), t) }
 
-// The alerts: events that Waybill itself makes, about webhooks, deliveries and custom domains. Nobody else may
+// The alerts: events that Waybill itself makes, about webhooks, deliveries and custom domains. No one else may
 // publish them.
 const (
 	WebhookFailing       EventType = "waybill.webhook.failing"        // FailingFrom failures in a row
 	WebhookRecovered     EventType = "waybill.webhook.recovered"      // the first success after that
 	WebhookCircuitOpened EventType = "waybill.webhook.circuit_opened" // only probes are sent
 	WebhookDisabled      EventType = "waybill.webhook.disabled"       // a dispatcher made it inactive
-	DeliveryExhausted    EventType = "waybill.delivery.exhausted"     // its schedule is at its end
+	DeliveryExhausted    EventType = "waybill.delivery.exhausted"     // its schedule is exhausted
 	DomainContested      EventType = "waybill.domain.contested"       // another account has a newer proof of the hostname
 	DomainMoved          EventType = "waybill.domain.moved"           // that account has the hostname now
 )
@@ -69,26 +69,26 @@ func ValidEventID(id string) bool {
 	return true
 }
 
-// Source says how an event came.
+// Source is the way on which an event came.
 type Source string
 
-// The ways in.
+// The sources of events.
 const (
 	SourceREST Source = "rest" // over HTTP, tests among them
-	SourceNATS Source = "nats" // straight to the bus
-	// SourceWaybill is the way of alerts: Waybill makes them.
+	SourceNATS Source = "nats" // published on NATS
+	// SourceWaybill is the source of alerts: Waybill makes them.
 	SourceWaybill Source = "waybill"
 )
 
-// Sources returns every way in.
+// Sources returns all sources.
 func Sources() []Source { return []Source{SourceREST, SourceNATS, SourceWaybill} }
 
 // MaxShipmentID is how many characters a shipment's id has at most.
 const MaxShipmentID = 128
 
-// ShipmentKey stands for an account's shipment where events are found by it: 8 bytes of a
-// SHA-256, which cost an index half of what the text does. Two of one account have the same
-// with a chance of some 1 in 10^7 among a million.
+// ShipmentKey returns the key by which the events of an account's shipment are found: 8 bytes of a
+// SHA-256, which take half as much of an index as the text. Among a million shipments of one
+// account, two have the same key with a chance of some 1 in 10^7.
 func ShipmentKey(account, shipment string) int64 {
 	var in [256]byte
 	sum := sha256.Sum256(append(append(append(in[:0], account...), 0), shipment...))
@@ -100,13 +100,13 @@ type Event struct {
 	Account string
 	ID      string
 	Type    EventType
-	// Timestamp is when it happened, in RFC 3339 exactly as the publisher wrote it.
+	// Timestamp is when the event happened, in RFC 3339 exactly as the publisher wrote it.
 	Timestamp string
 	// Payload is the body of the callback: {"id","type","timestamp","data"}, where data
 	// has the bytes that were published. It is never parsed and written again.
 	Payload []byte
-	// ReceivedAt is when it was accepted, in UTC with millisecond precision. Its day
-	// is the partition in which the event and its deliveries are kept.
+	// ReceivedAt is when the event was accepted, in UTC with millisecond precision. Its day is the
+	// partition in which the event and its deliveries are kept.
 	ReceivedAt time.Time
 }
 
@@ -115,8 +115,8 @@ func (e Event) Key() EventKey {
 	return EventKey{Account: e.Account, ID: e.ID, ReceivedAt: e.ReceivedAt}
 }
 
-// EventKey identifies a stored event: an id may come again after 24 hours, so the
-// time of acceptance belongs to it.
+// EventKey identifies a stored event. It contains the time of acceptance, because an id may come
+// again after 24 hours.
 type EventKey struct {
 	Account    string
 	ID         string
@@ -131,7 +131,7 @@ func (k EventKey) Compare(other EventKey) int {
 // DedupeWindow is how long a repeated event id of one account is recognised.
 const DedupeWindow = 24 * time.Hour
 
-// Day returns the UTC day of t, the partition that rows accepted at t live in.
+// Day returns the UTC day of t, which is the partition for rows accepted at t.
 func Day(t time.Time) time.Time {
 	return t.UTC().Truncate(24 * time.Hour)
 }

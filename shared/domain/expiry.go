@@ -2,40 +2,40 @@ package domain
 
 import "time"
 
-// ExpirySoon is how long before its end something is told of.
+// ExpirySoon is how long before its end an expiry is reported.
 const ExpirySoon = 14 * 24 * time.Hour
 
-// MaxExpiring is where the count of a kind ends: a count of MaxExpiring says so many or more.
+// MaxExpiring is the highest count of a kind: it means MaxExpiring or more.
 const MaxExpiring = 1000
 
-// Certificate is what a connection saw of a receiver's certificate.
+// Certificate is the part of a receiver's certificate that a connection reports.
 type Certificate struct {
 	ExpiresAt time.Time // zero: it does not end within ExpirySoon
 	Version   int64     // of the webhook
 }
 
-// ExpiryKind is a kind of thing that ends.
+// ExpiryKind is a kind of thing that expires.
 type ExpiryKind string
 
 // The kinds.
 const (
 	ExpiryReceiverCertificate ExpiryKind = "receiverCertificate" // of a webhook's receiver
-	ExpiryClientCertificate   ExpiryKind = "clientCertificate"   // that a webhook shows its receiver
-	ExpiryWebhookSecret       ExpiryKind = "webhookSecret"       // the previous one, in its overlap
-	ExpirySigningKey          ExpiryKind = "signingKey"          // one that is not the present one
+	ExpiryClientCertificate   ExpiryKind = "clientCertificate"   // the one that a webhook shows its receiver
+	ExpiryWebhookSecret       ExpiryKind = "webhookSecret"       // the previous secret, in its overlap
+	ExpirySigningKey          ExpiryKind = "signingKey"          // a key that is not the present one
 	ExpiryAPIKey              ExpiryKind = "apiKey"
 	ExpiryDomainCertificate   ExpiryKind = "domainCertificate"   // of a custom domain
-	ExpiryClientCA            ExpiryKind = "clientCaCertificate" // of an authority whose clients gateways let in
-	ExpiryCustomDomain        ExpiryKind = "customDomain"        // a hostname that is to pass to another account
+	ExpiryClientCA            ExpiryKind = "clientCaCertificate" // of an authority; gateways let its clients in
+	ExpiryCustomDomain        ExpiryKind = "customDomain"        // a hostname that will pass to another account
 )
 
-// Certificate reports whether things of the kind are certificates. Those that have ended are told
-// of until they are renewed; a key or secret that has ended needs nothing any more.
+// Certificate reports whether things of the kind are certificates. Certificates that have ended are
+// reported until they are renewed; a key or secret that has ended needs no action any more.
 func (k ExpiryKind) Certificate() bool {
 	return k == ExpiryReceiverCertificate || k == ExpiryClientCertificate || k == ExpiryDomainCertificate || k == ExpiryClientCA
 }
 
-// Since returns from when on the end of a thing must be for it to be told of at now.
+// Since returns the earliest end of a thing of the kind that is reported at now.
 func (k ExpiryKind) Since(now time.Time) time.Time {
 	if k.Certificate() {
 		return time.UnixMicro(1)
@@ -43,16 +43,16 @@ func (k ExpiryKind) Since(now time.Time) time.Time {
 	return now
 }
 
-// Expiry is something of an account that ends.
+// Expiry is a thing of an account that expires.
 type Expiry struct {
 	Kind ExpiryKind
 	At   time.Time
 
-	Webhook WebhookID // and its URL; of certificates and secrets
+	Webhook WebhookID // and its URL; for certificates and secrets
 	URL     string
 	Key     string // id of the signing key, API key or CA certificate
 	Name    string // of the CA certificate
-	// Bucket and Consumer say whose API key it is.
+	// Bucket and Consumer are those of the API key.
 	Bucket, Consumer string
 	Hostname         string // of the custom domain
 }

@@ -11,11 +11,10 @@ import (
 	"time"
 )
 
-// DeliveryID names one delivery: one event to one webhook. It is 22 characters of
-// base62, in ASCII order, over 16 bytes: 6 of the event's acceptance in Unix
-// milliseconds, 10 of a hash of account, event and webhook. So it is the same
-// however often the event is fanned out, it sorts by time, it contains its day
-// partition, and its 22 characters keep a bus subject short.
+// DeliveryID identifies one delivery: one event to one webhook. It is 22 characters of base62, in
+// ASCII order, over 16 bytes: 6 of the event's acceptance in Unix milliseconds, 10 of a hash of
+// account, event and webhook. So it is the same however often the event is fanned out, it sorts by
+// time, it contains its day partition, and its 22 characters keep a bus subject short.
 type DeliveryID string
 
 const (
@@ -73,14 +72,14 @@ func ParseWebhookID(text string) (WebhookID, error) {
 	return WebhookID(text), nil
 }
 
-// Token returns the id as 22 characters of base62 for bus subjects; WebhookFromToken
-// is its inverse.
+// Token returns the id as 22 characters of base62 for bus subjects. WebhookFromToken is the
+// inverse.
 func (id WebhookID) Token() string {
 	raw, _ := uuidBytes(string(id))
 	return encode62(raw)
 }
 
-// WebhookFromToken returns the webhook that token names.
+// WebhookFromToken returns the webhook with a token.
 func WebhookFromToken(token string) (WebhookID, bool) {
 	raw, ok := decode62(token)
 	if !ok {
@@ -99,8 +98,9 @@ func WebhookFromToken(token string) (WebhookID, bool) {
 	return WebhookID(text), true
 }
 
-// Shards is the number of shards that webhooks are divided into. Each shard has one owner among
-// the live dispatchers. It can't change after installation, because it is part of every bus subject.
+// Shards is the number of shards into which webhooks are divided. Each shard has one owner among the
+// live dispatchers. The number can't change after installation, because it is part of every bus
+// subject.
 const Shards = 16
 
 // Shard returns the shard of the webhook, 0 to Shards-1.
@@ -118,8 +118,8 @@ func shardOf(name string) int {
 	return int(h % Shards)
 }
 
-// AttemptID returns a fresh id for one attempt, made when its POST starts, so that
-// the record of an attempt can be written twice without counting twice.
+// AttemptID returns a new id for one attempt. It is made when the POST starts, so that the record
+// of an attempt can be written twice without counting twice.
 func AttemptID() string {
 	var raw [idByteSize]byte
 	putMillis(raw[:6], time.Now())

@@ -2,7 +2,7 @@ package domain
 
 import "time"
 
-// JobKind says what a job was asked for as.
+// JobKind is the kind of operation that made a job.
 type JobKind string
 
 // The kinds of jobs. Both send deliveries again.
@@ -11,14 +11,14 @@ const (
 	JobReplay JobKind = "replay" // of one webhook in a time range
 )
 
-// JobStatus is where a job stands.
+// JobStatus is the status of a job.
 type JobStatus string
 
 // The statuses of a job.
 const (
 	JobRunning   JobStatus = "running"
 	JobDone      JobStatus = "done"      // everything was sent, and each delivery has had an attempt
-	JobCancelled JobStatus = "cancelled" // what was not sent by then is not sent
+	JobCancelled JobStatus = "cancelled" // deliveries that were not sent by then are not sent
 )
 
 // Job sends many deliveries again.
@@ -32,11 +32,11 @@ type Job struct {
 	CreatedAt time.Time
 	// Matched is how many deliveries matched when the job was made.
 	Matched int
-	// Sent is how many of them were asked for again. What has changed since, is asked for
-	// already, or has no webhook any more is passed over.
+	// Sent is how many of them were asked for again. Deliveries are skipped if they have changed
+	// since, are asked for already, or have no webhook any more.
 	Sent int
-	// Delivered and Failed count the first attempts of what was sent by their result, and as
-	// failed what ended without one.
+	// Delivered and Failed count the first attempts of the deliveries that were sent, by their
+	// result. Deliveries that ended without an attempt count as failed.
 	Delivered, Failed int
 }
 

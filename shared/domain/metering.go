@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// EventDeliveries is the type of the events that webhook deliveries are counted as.
+// EventDeliveries is the type of the metered events for webhook deliveries.
 const EventDeliveries = "webhook_deliveries"
 
 // Bounds of metering, for each bucket.
 const (
 	MaxMeters   = 100
 	MaxFeatures = 100
-	MaxPlans    = 1000 // versions of all keys
+	MaxPlans    = 1000 // all versions of all plans
 )
 
 // MeterRetention is how long counts of meters are kept.
 const MeterRetention = 400 * 24 * time.Hour
 
-// Aggregation is how a meter makes one number of events.
+// Aggregation is how a meter computes one number from events.
 type Aggregation string
 
 // The aggregations.
@@ -34,7 +34,7 @@ func Aggregations() []Aggregation { return []Aggregation{AggregationCount, Aggre
 // MeterTotal is the JSON path of the only value that a meter can sum.
 const MeterTotal = "$.total"
 
-// MeterDims returns the JSON paths of the values that a meter can group events by.
+// MeterDims returns the JSON paths of the values by which a meter can group events.
 func MeterDims() []string { return []string{"$.deployment", "$.route", "$.method", "$.status"} }
 
 // Meter counts events of one type.
@@ -49,13 +49,13 @@ type Meter struct {
 	EventType     string
 	EventFrom     time.Time // earlier events don't count; zero: all count
 	ValueProperty string    // MeterTotal; empty with AggregationCount
-	// GroupBy has the dims that queries may group by, by the names that they have there.
+	// GroupBy has the dims by which queries may group, by their names in queries.
 	GroupBy   map[string]string
 	CreatedOn time.Time
 	UpdatedOn time.Time
 }
 
-// BucketKey names a bucket of an account.
+// BucketKey identifies a bucket of an account.
 type BucketKey struct{ Account, Bucket string }
 
 // Feature is something that plans may include.
@@ -64,7 +64,8 @@ type Feature struct {
 	Key       string
 	Name      string
 	MeterSlug string // empty: the feature is not metered
-	// Filters are the values of the meter's groups that count; empty: all count.
+	// Filters are the values of the meter's groups that events must have to count; empty: all
+	// events count.
 	Filters    map[string]string
 	Metadata   map[string]string
 	CreatedOn  time.Time
@@ -79,7 +80,7 @@ type PlanStatus string
 const (
 	PlanDraft    PlanStatus = "draft"    // it may be changed
 	PlanActive   PlanStatus = "active"   // consumers may subscribe to it
-	PlanArchived PlanStatus = "archived" // those who have it keep it
+	PlanArchived PlanStatus = "archived" // consumers that have it keep it
 )
 
 // PlanStatuses returns all statuses.
@@ -105,17 +106,17 @@ type Plan struct {
 	UpdatedOn      time.Time
 }
 
-// Phase is a part of the time of a subscription.
+// Phase is a part of the duration of a subscription.
 type Phase struct {
 	Key         string            `json:"key"`
 	Name        string            `json:"name"`
 	Description string            `json:"description,omitzero"`
 	Metadata    map[string]string `json:"metadata,omitzero"`
-	Duration    Cadence           `json:"duration,omitzero"` // empty: it is the last one
+	Duration    Cadence           `json:"duration,omitzero"` // empty: it is the last phase
 	RateCards   []RateCard        `json:"rateCards"`
 }
 
-// RateCard is a part of a phase: what it gives, and what that would cost. Nothing is charged.
+// RateCard is a part of a phase: what it grants, and what that would cost. Nothing is charged.
 type RateCard struct {
 	Type           string            `json:"type"`
 	Key            string            `json:"key"`
@@ -141,16 +142,16 @@ const (
 type Entitlement struct {
 	Type            string          `json:"type"`
 	IssueAfterReset int64           `json:"issueAfterReset,omitzero"` // what a period allows
-	IsSoftLimit     bool            `json:"isSoftLimit,omitzero"`     // more than that is told, and not refused
+	IsSoftLimit     bool            `json:"isSoftLimit,omitzero"`     // using more is reported, and not refused
 	UsagePeriod     Cadence         `json:"usagePeriod,omitzero"`     // empty: the plan's cadence
-	Config          json.RawMessage `json:"config,omitzero"`          // of a static one, a JSON object
+	Config          json.RawMessage `json:"config,omitzero"`          // of a static entitlement, a JSON object
 	Metadata        json.RawMessage `json:"metadata,omitzero"`
 }
 
-// Hard reports whether an entitlement refuses what is more than it allows.
+// Hard reports whether an entitlement refuses use beyond what it allows.
 func (e *Entitlement) Hard() bool { return e.Type == EntitlementMetered && !e.IsSoftLimit }
 
-// Phase returns the phase of a subscription that began with the plan at since.
+// Phase returns the phase, at the time at, of a subscription to the plan that began at since.
 func (p *Plan) Phase(since, at time.Time) *Phase {
 	for i := range p.Phases {
 		phase := &p.Phases[i]
@@ -164,20 +165,20 @@ func (p *Plan) Phase(since, at time.Time) *Phase {
 	return nil
 }
 
-// Subscription is the plan that a consumer has.
+// Subscription is the plan of a consumer.
 type Subscription struct {
 	ConsumerID string
-	Consumer   string // its name
+	Consumer   string // the consumer's name
 	Plan       Plan
-	// Anchor is the hour that the periods of the consumer begin with. It stays when the plan changes.
+	// Anchor is the hour with which the consumer's periods begin. It stays when the plan changes.
 	Anchor time.Time
-	// Since is when the consumer got the plan: its phases begin with that.
+	// Since is when the consumer got the plan, and its first phase began.
 	Since     time.Time
 	CreatedOn time.Time
 	UpdatedOn time.Time
 }
 
-// Grant is what a subscription says of one feature.
+// Grant is what a subscription grants of one feature.
 type Grant struct {
 	FeatureKey  string
 	Entitlement Entitlement

@@ -1,13 +1,13 @@
 package domain
 
-// Revision orders the states of a delivery: the log takes a state only when its revision is
-// greater than that of the one it has. A run begins at a multiple of RunStep, each outcome of
-// it adds 2, and one above the state before is the note that an attempt takes long.
+// Revision orders the states of a delivery: the log takes a state only if its revision is greater
+// than that of the stored one. A run begins at a multiple of RunStep. Each outcome adds 2. The note
+// that an attempt takes long has the revision one above the state before.
 type Revision int64
 
 const (
-	// RunStep separates the runs of a delivery: a retry or replay that is asked for starts at
-	// the next multiple, above every state that the run before can reach.
+	// RunStep separates the runs of a delivery: a retry or replay starts at the next multiple,
+	// above every state that the run before can reach.
 	RunStep = 1000
 	// FirstOutcome is the revision of a delivery's first outcome.
 	FirstOutcome = Revision(0) + outcomeStep
@@ -27,15 +27,15 @@ func (r Revision) Run() Revision { return r - r%RunStep }
 // NextRun returns the first revision of a new run.
 func (r Revision) NextRun() Revision { return r.Run() + RunStep }
 
-// First reports whether a state of this revision is the first that the log hears of its
-// delivery; noted: a note of it came before.
+// First reports whether a state with this revision is the first that the log gets of its delivery.
+// noted: it got a note of the delivery before.
 func (r Revision) First(noted bool) bool {
 	return r == Revision(0).Noted() || r == FirstOutcome && !noted
 }
 
-// HasOutcome reports whether a delivery that stands at r has an outcome: a note is none.
+// HasOutcome reports whether a delivery with revision r has an outcome; a note is no outcome.
 func (r Revision) HasOutcome() bool { return r >= FirstOutcome }
 
-// WentOn reports whether the log, which has a delivery at recorded, knows of an outcome after
-// the state r: then a copy of that state is outdated.
+// WentOn reports whether the log, in which the delivery has the revision recorded, has an outcome
+// after the state r. Then a copy of that state is outdated.
 func (r Revision) WentOn(recorded Revision) bool { return recorded >= r.Next() }

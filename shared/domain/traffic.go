@@ -9,7 +9,7 @@ import (
 // belongs to DefaultAccount.
 const LocalDeployment = "local"
 
-// Severity says how much an entry of a request's log matters.
+// Severity is the severity of an entry of a request's log.
 type Severity string
 
 // The severities, the lowest first.
@@ -37,10 +37,10 @@ func (s Severity) rank() int {
 	return 0
 }
 
-// Above reports whether s matters more than other.
+// Above reports whether s is higher than other.
 func (s Severity) Above(other Severity) bool { return s.rank() > other.rank() }
 
-// SeverityOfStatus returns how much an answer with the status matters.
+// SeverityOfStatus returns the severity of an answer with the status.
 func SeverityOfStatus(status int) Severity {
 	switch {
 	case status >= 500:
@@ -54,15 +54,15 @@ func SeverityOfStatus(status int) Severity {
 // Consumers of requests whose caller has no name.
 const (
 	ConsumerAnonymous = "anonymous"
-	// ConsumerOther stands for those beyond the number that is counted apart.
+	// ConsumerOther stands for the consumers beyond the number that is counted separately.
 	ConsumerOther = "other"
 
 	consumerOfCertificate = "cert:"
 	maxConsumer           = 256 // bytes
 )
 
-// ConsumerOfCertificate returns the consumer of requests whose caller is known by the subject of
-// a certificate alone. A subject that is too long stands there as a digest.
+// ConsumerOfCertificate returns the consumer of requests whose caller is known only by the subject
+// of its certificate. A subject that is too long is replaced by a digest.
 func ConsumerOfCertificate(subject string) string {
 	if name := consumerOfCertificate + subject; len(name) <= maxConsumer {
 		return name

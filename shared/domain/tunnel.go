@@ -11,15 +11,15 @@ const (
 	MaxTunnels           = 100 // of an account
 	MaxTunnelConnections = 16  // of a tunnel, at a time
 	MaxTunnelServices    = 100 // of a tunnel
-	// MaxTunnelOverlap is how long a replaced token may go on.
+	// MaxTunnelOverlap is how long a replaced token may stay valid.
 	MaxTunnelOverlap = 24 * time.Hour
-	// TunnelDrainTime is how long requests may still run over a connection that ends.
+	// TunnelDrainTime is how long requests may go on over a connection that ends.
 	TunnelDrainTime = 30 * time.Second
-	// TunnelConfigureTime is how long agents have to take a services configuration.
+	// TunnelConfigureTime is how long agents have to accept a services configuration.
 	TunnelConfigureTime = 10 * time.Second
 	// TunnelFreshTime is how long a connection counts after it was last renewed.
 	TunnelFreshTime = 25 * time.Second
-	// TunnelOperationTime is how long an operation can be looked at after it has ended.
+	// TunnelOperationTime is how long an operation can be read after it has ended.
 	TunnelOperationTime = 24 * time.Hour
 )
 
@@ -30,7 +30,7 @@ type TunnelStatus string
 const (
 	TunnelInactive TunnelStatus = "inactive" // no agent has ever connected
 	TunnelUp       TunnelStatus = "up"       // an agent is connected
-	TunnelDown     TunnelStatus = "down"     // none is connected now
+	TunnelDown     TunnelStatus = "down"     // no agent is connected now
 )
 
 // Tunnel leads from gateways into a network that they can't reach, through an agent there.
@@ -53,13 +53,13 @@ type TunnelConnection struct {
 	ConnectedOn  time.Time
 }
 
-// TunnelToken is what agents prove themselves by, without the token itself.
+// TunnelToken has what proves the token of an agent, without the token itself.
 type TunnelToken struct {
 	Hash   []byte
 	Suffix string
 }
 
-// TunnelServices is the services configuration of a tunnel. Agents get it as it is in JSON.
+// TunnelServices is the services configuration of a tunnel. Agents get it in this form, in JSON.
 type TunnelServices struct {
 	Version  int             `json:"version"`
 	Services []TunnelService `json:"services"`
@@ -72,7 +72,7 @@ type TunnelService struct {
 	Configurations []TunnelAccess `json:"configurations"`
 }
 
-// TunnelAccess says from where a service may be used.
+// TunnelAccess says which environments of a project may use a service.
 type TunnelAccess struct {
 	Project      string   `json:"project"`
 	AccessibleBy []string `json:"accessibleBy"` // production, preview, working-copy

@@ -36,9 +36,9 @@ const (
 	DefaultTimeout     = 15 * time.Second
 	MaxTimeout         = 30 * time.Second // the longest timeout of an attempt
 	DefaultMaxInFlight = 32
-	MaxWebhooks        = 10_000 // an account
-	// MaxFilterBytes bounds the filters of an account's webhooks together, in bytes as they are written.
-	// Compiled, they take up to 18 times as much in each dispatcher.
+	MaxWebhooks        = 10_000 // for each account
+	// MaxFilterBytes bounds the filters of all of an account's webhooks together, in bytes as
+	// written. Compiled, they take up to 18 times as much in each dispatcher.
 	MaxFilterBytes = 2 << 20
 	MaxURLLength   = 2048
 )
@@ -67,7 +67,7 @@ type DisabledReason string
 const (
 	DisabledManual  DisabledReason = "manual"  // its owner set active to false
 	DisabledGone    DisabledReason = "gone"    // its receiver answered 410
-	DisabledFailing DisabledReason = "failing" // it only failed for the set time, 5 days unless set otherwise
+	DisabledFailing DisabledReason = "failing" // all attempts failed for the set time, 5 days by default
 	DisabledQuota   DisabledReason = "quota"   // its consumer's plan allows no more deliveries in this period
 )
 
@@ -76,8 +76,8 @@ type Ordering string
 
 // The orders.
 const (
-	OrderingNone     Ordering = "none"     // each as soon as it can
-	OrderingShipment Ordering = "shipment" // those of one shipment one after the other
+	OrderingNone     Ordering = "none"     // each delivery as soon as possible
+	OrderingShipment Ordering = "shipment" // the deliveries of one shipment one after the other
 )
 
 // DefaultOrderingMaxWait is how long a delivery waits for the one before it.
@@ -86,7 +86,7 @@ const DefaultOrderingMaxWait = time.Hour
 // Orderings returns all orders.
 func Orderings() []Ordering { return []Ordering{OrderingNone, OrderingShipment} }
 
-// DeliveryMode says who begins: Waybill or the receiver.
+// DeliveryMode says whether Waybill sends events or the receiver reads them.
 type DeliveryMode string
 
 // The ways of delivery.
@@ -98,7 +98,7 @@ const (
 // DeliveryModes returns both ways.
 func DeliveryModes() []DeliveryMode { return []DeliveryMode{DeliveryPush, DeliveryPull} }
 
-// Signing says with what callbacks are signed.
+// Signing says how callbacks are signed.
 type Signing string
 
 // The ways of signing, by the names of Standard Webhooks.
@@ -111,16 +111,16 @@ const (
 // Signings returns all ways of signing.
 func Signings() []Signing { return []Signing{SigningV1, SigningV1A, SigningBoth} }
 
-// Webhook is a registration: the URL that events of some types go to, with its settings.
+// Webhook is a registration: a URL to which events of some types go, with settings.
 type Webhook struct {
 	ID          WebhookID
 	Account     string
 	URL         string
 	Events      []EventType
-	Active      bool // as its owner set it; see State for what holds
+	Active      bool // as its owner set it; see Inactive for the actual state
 	Description string
 	Headers     []Header
-	// RetrySchedule has the wait after each failed attempt; nil takes the installation's.
+	// RetrySchedule has the wait after each failed attempt; nil: the installation's schedule.
 	RetrySchedule []time.Duration
 	Timeout       time.Duration
 	MaxInFlight   int
@@ -129,44 +129,44 @@ type Webhook struct {
 	Ordering Ordering
 	// OrderingMaxWait is how long a delivery waits for the one before it; 0: for ever.
 	OrderingMaxWait time.Duration
-	// Filter is the JSON that chooses among the events, as it was given; empty: all of them.
+	// Filter is the JSON that selects events, as it was given; empty: all of them.
 	Filter   string
 	Delivery DeliveryMode
-	// PushedSince is when Delivery last went from pull to push; zero: never. What was
-	// accepted before is in the feed, and not sent.
+	// PushedSince is when Delivery last went from pull to push; zero: never. Events that were
+	// accepted before are in the feed, and are not sent.
 	PushedSince time.Time
 	// Auth is how requests are authenticated at the receiver, as JSON; empty: not at all.
 	Auth    Secret
 	Signing Signing
 
 	Secret                  Secret
-	PreviousSecret          Secret // signs too until PreviousSecretExpiresAt
+	PreviousSecret          Secret // also signs until PreviousSecretExpiresAt
 	PreviousSecretExpiresAt time.Time
 	// SigningKeys are the account's keys that sign by v1a, the newest first. Only webhooks that are
-	// signed so have them, as they are read; they are not stored with the webhook.
+	// signed by v1a have them, added when they are read; they are not stored with the webhook.
 	SigningKeys []SigningKey
 
-	// ConsumerID is the consumer whose key registered it: deliveries count for that one. Empty:
-	// they count for nobody.
+	// ConsumerID is the consumer whose key registered the webhook: deliveries count for that
+	// consumer. Empty: they count for none.
 	ConsumerID string
 
 	CreatedAt time.Time
 	UpdatedAt time.Time
-	// Version is the configuration version of its last change; ActivatedVersion of the
-	// last change that made it active. A disablement counts while its version is not
-	// below ActivatedVersion, so that api and dispatcher need no common clock.
+	// Version is the configuration version of the webhook's last change; ActivatedVersion is that
+	// of the last change that made it active. A disablement counts while its version is not below
+	// ActivatedVersion, so that api and dispatcher need no common clock.
 	Version          int64
 	ActivatedVersion int64
-	// URLVersion is the configuration version with which its URL was set.
+	// URLVersion is the configuration version of the last change of the URL.
 	URLVersion  int64
 	ActivatedAt time.Time
 	// DeactivatedAt is when its owner last set active to false; zero: never.
 	DeactivatedAt time.Time
 	Deleted       bool
 
-	// Fault says, in words for the webhook's owner, why a part of it can't be read: for instance, its
-	// secret was encrypted with a missing key. That part is missing then, and nothing is
-	// sent: its deliveries are held until it can be read. Empty: nothing is missing.
+	// Fault says, in words for the webhook's owner, why a part of the webhook can't be read: for
+	// instance, its secret was encrypted with a missing key. That part is missing then, and nothing
+	// is sent: deliveries are held until it can be read. Empty: nothing is missing.
 	Fault string
 }
 
@@ -174,32 +174,32 @@ type Webhook struct {
 type Health struct {
 	Webhook         WebhookID
 	FailingSince    time.Time // zero: the last attempt succeeded
-	DisabledVersion int64     // Version that was disabled; 0: never
+	DisabledVersion int64     // the Version that was disabled; 0: never
 	DisabledReason  DisabledReason
 	DisabledAt      time.Time
-	// DisabledUntil is when the period ends whose quota is used up; zero: it was another reason.
+	// DisabledUntil is the end of the period whose quota is used up; zero: there is another reason.
 	DisabledUntil time.Time
-	// CertificateExpiresAt is the end of the receiver's certificate, as the last connection saw it that
-	// had something to tell; zero: it did not end within ExpirySoon. CertificateVersion is the
-	// webhook's Version then. What is from before its URLVersion tells of another receiver.
+	// CertificateExpiresAt is the end of the receiver's certificate, as last reported by a
+	// connection; zero: it did not end within ExpirySoon. CertificateVersion is the webhook's
+	// Version at that time. A value from before URLVersion is that of another receiver.
 	CertificateExpiresAt time.Time
 	CertificateVersion   int64
 	UpdatedAt            time.Time
 }
 
-// FailingFrom is from how many failures in a row on a webhook is failing.
+// FailingFrom is the number of failures in a row from which a webhook is failing.
 const FailingFrom = 5
 
-// Circuit is a webhook's circuit, as the dispatcher that owns the webhook said it is.
+// Circuit is the state of a webhook's circuit, as recorded by the dispatcher that owns the webhook.
 type Circuit struct {
 	OpenSince    time.Time // zero: it is closed
 	Failures     int       // in a row
-	FailingSince time.Time // the first of them; zero: the last attempt succeeded
+	FailingSince time.Time // the first of these failures; zero: the last attempt succeeded
 	NextProbeAt  time.Time // zero: it is closed
 	SaidAt       time.Time
 	Last         *Answer // of a failed attempt; nil: none is known
-	// Alarming: FailingFrom of the failures or more were not of alerts, so an alert may tell of
-	// them. It is said on the way to the database and not kept there.
+	// Alarming: at least FailingFrom of the failures were not of alerts, so there may be an alert
+	// about them. It is sent to the database but not stored.
 	Alarming bool
 }
 
@@ -208,7 +208,7 @@ type Acknowledgement struct {
 	Cause      string
 	By         string // the person's sub
 	At         time.Time
-	MutedUntil time.Time // zero: until the cause changes, or the webhook fails anew
+	MutedUntil time.Time // zero: until the cause changes, or the webhook fails again
 }
 
 // MaxAnswerBody is how many bytes of an answer's body an Answer keeps.
@@ -219,18 +219,18 @@ type Answer struct {
 	At     time.Time
 	Status int // HTTP status; 0: no answer
 	Class  Class
-	Body   string // its beginning
+	Body   string // the beginning of the body
 }
 
 // AnswerOf returns how an attempt ended.
 func AnswerOf(a *Attempt) Answer {
 	body := a.ResponseBody
 	if len(body) > MaxAnswerBody {
-		body = strings.ToValidUTF8(body[:MaxAnswerBody], "") // the cut may be within a character
+		body = strings.ToValidUTF8(body[:MaxAnswerBody], "") // the cut may be inside a character
 	}
 	class := a.Class
 	if class == "" {
-		class = ClassOf(a.Status) // it is from before there were classes
+		class = ClassOf(a.Status) // it was recorded before there were classes
 	}
 	return Answer{At: a.StartedAt.Add(a.Duration), Status: a.Status, Class: class, Body: body}
 }
@@ -246,8 +246,8 @@ func (w *Webhook) Inactive(h Health) (DisabledReason, bool) {
 	return "", false
 }
 
-// Ends reports whether a delivery to w of what was accepted at that time ends without an attempt,
-// and why. Asked tells that somebody has asked for it, by a retry or a replay.
+// Ends reports whether a delivery to w of an event that was accepted at that time ends without an
+// attempt, and why. asked: a retry or a replay asked for the delivery.
 func (w *Webhook) Ends(accepted time.Time, asked bool) (Change, bool) {
 	switch {
 	case w.Deleted:
@@ -275,7 +275,7 @@ func (w *Webhook) Secrets(now time.Time) []Secret {
 	return []Secret{w.Secret}
 }
 
-// Schedule returns the waits after failed attempts: its own, or else fallback.
+// Schedule returns the waits after failed attempts: the webhook's own or, if it has none, fallback.
 func (w *Webhook) Schedule(fallback []time.Duration) []time.Duration {
 	if w.RetrySchedule == nil {
 		return fallback

@@ -1,6 +1,6 @@
-// Package edge says who is at the other end of a request, and by which address of ours
-// they came. It is the only place that decides whether X-Forwarded-For, -Host and -Proto
-// count: they do when the connection comes from a proxy that the operator trusts.
+// Package edge determines the client of a request, and the address of Waybill that the client used.
+// It is the only place that decides whether X-Forwarded-For, -Host and -Proto count: they do when
+// the connection comes from a proxy that the operator trusts.
 package edge
 
 import (
@@ -13,11 +13,11 @@ import (
 	"strings"
 )
 
-// Edge is what the operator has said of the outside.
+// Edge has the operator's settings about proxies and public addresses.
 type Edge struct {
 	Trusted []netip.Prefix // networks of proxies whose headers count
-	// PublicURL is what links begin with, without a slash at its end; empty: what the proxy
-	// tells.
+	// PublicURL is the start of links, without a slash at its end; empty: the address that the
+	// proxy reports.
 	PublicURL string
 }
 
@@ -25,15 +25,14 @@ type Edge struct {
 type View struct {
 	// Address is the client's, without a port; empty when it is not known.
 	Address string
-	// Scheme and Host are those that the client used.
+	// Scheme and Host are the ones that the client used.
 	Scheme, Host string
-	// Base is what a link to a path of ours begins with. It is empty where nobody has said
-	// it for certain: a link is the path alone then, which the client completes as it came.
+	// Base is the start of a link to a path of Waybill. It is empty if it is not known for certain:
+	// then a link is only the path, which the client completes.
 	Base string
 }
 
-// See returns the view of a request that has come over a connection. A header that is not
-// of its form counts for nothing.
+// See returns the view of a request that has come over a connection. A malformed header is ignored.
 func (e *Edge) See(r *http.Request) View {
 	v := ofConnection(r)
 	if peer, err := netip.ParseAddr(v.Address); err == nil && e.trusts(peer) {
@@ -60,15 +59,15 @@ func (e *Edge) See(r *http.Request) View {
 	return v
 }
 
-// Plain reports whether every request is seen as its connection has it.
+// Plain reports whether requests are always seen as their connection shows them.
 func (e *Edge) Plain() bool { return len(e.Trusted) == 0 && e.PublicURL == "" }
 
 func (e *Edge) trusts(addr netip.Addr) bool {
 	return slices.ContainsFunc(e.Trusted, func(network netip.Prefix) bool { return network.Contains(addr) })
 }
 
-// client returns the right-most address that is no trusted proxy's, otherwise the left-most. What
-// is to the left of it was there before the proxies came, and is not looked at.
+// client returns the right-most address that is not a trusted proxy's, otherwise the left-most.
+// Addresses to the left of it are not from the proxies, and are ignored.
 func (e *Edge) client(values []string) (netip.Addr, bool) {
 	parts := strings.Split(strings.Join(values, ","), ",")
 	var addr netip.Addr
@@ -97,7 +96,7 @@ func parse(text string) (netip.Addr, bool) {
 	return addr.Unmap().WithZone(""), true
 }
 
-// one returns the value of a header that must be there once.
+// one returns the value of a header that must occur exactly once.
 func one(values []string) (string, bool) {
 	if len(values) != 1 {
 		return "", false
@@ -129,16 +128,16 @@ func isHost(text string) bool {
 
 type key struct{}
 
-// With returns a context that says how its request is seen.
+// With returns a context with the view of its request.
 func With(ctx context.Context, v View) context.Context { return context.WithValue(ctx, key{}, v) }
 
-// Known reports whether it is said already how a request is seen.
+// Known reports whether the context has the view of its request.
 func Known(ctx context.Context) bool {
 	_, ok := ctx.Value(key{}).(View)
 	return ok
 }
 
-// Of returns how a request is seen: as its context says, otherwise as the connection has it.
+// Of returns the view of a request: that of its context, otherwise that of the connection.
 func Of(r *http.Request) View {
 	if v, ok := r.Context().Value(key{}).(View); ok {
 		return v

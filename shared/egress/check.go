@@ -18,8 +18,8 @@ const (
 	maxLabel = 63
 )
 
-// URLError says what is wrong with the form of a URL. Its text is for customers and contains
-// no part of the URL.
+// URLError is a fault in the form of a URL. Its text is for customers and contains no part of the
+// URL.
 type URLError string
 
 func (e URLError) Error() string { return string(e) }
@@ -39,16 +39,16 @@ const (
 	errNumber   URLError = "must have an IPv4 address as four decimal numbers"
 )
 
-// CheckURL reports whether callbacks may be sent to raw. It does not resolve names: a name is
-// judged by its addresses at each connection. The error is ErrAddress or a URLError.
+// CheckURL returns an error if callbacks may not be sent to raw. It does not resolve names: the
+// addresses of a name are checked at each connection. The error is ErrAddress or a URLError.
 func (p *Policy) CheckURL(raw string) error {
 	_, err := p.target(raw, &rules)
 	return err
 }
 
-// Escape returns a URL as it is sent: what can't stand in a path or a query is percent-encoded
-// there, and escapes stay as they are. The host stays as it was typed, and what CheckURL refuses
-// anywhere in a URL is left to it.
+// Escape returns a URL in the form in which it is sent: characters that a path or a query can't
+// contain are percent-encoded, and escapes stay. The host stays as it was typed. Characters that
+// CheckURL refuses anywhere in a URL stay, so that it refuses them.
 func Escape(raw string) string {
 	scheme, rest, ok := strings.Cut(raw, "://")
 	at := strings.IndexAny(rest, "/?")

@@ -13,13 +13,13 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// Code says why an attempt got no answer. It is one of a fixed list, so it can be a metric's label.
+// Code says why an attempt got no answer. It is from a fixed list, so it can be a metric's label.
 type Code string
 
 // The codes.
 const (
 	CodeURL            Code = "url_not_allowed"     // the URL breaks a rule of form
-	CodeAddress        Code = "address_not_allowed" // its address is not public and not allowed
+	CodeAddress        Code = "address_not_allowed" // the address is not public and not allowed
 	CodeDNS            Code = "dns"                 // the name was not found in time
 	CodeRefused        Code = "connect_refused"
 	CodeConnectTimeout Code = "connect_timeout"
@@ -67,7 +67,7 @@ func (c Code) Text() string {
 	return "could not be reached"
 }
 
-// Class returns how an attempt without an answer ended.
+// Class returns the class of an attempt that ended without an answer.
 func (c Code) Class() domain.Class {
 	switch c {
 	case CodeURL, CodeAddress:
@@ -84,8 +84,8 @@ func (c Code) Class() domain.Class {
 	return domain.ClassProtocol
 }
 
-// Error is why an attempt failed, for the operator's log: it may have addresses and the
-// host's name, never the URL's path or query, nor text that the receiver sent.
+// Error is why an attempt failed, for the operator's log. It may contain addresses and the host's
+// name, but never the URL's path or query, nor text from the receiver.
 type Error struct {
 	Code  Code
 	cause error
@@ -93,7 +93,7 @@ type Error struct {
 
 func (e *Error) Error() string { return "post callback: " + e.Reason() }
 
-// Reason is the error without what was being done.
+// Reason returns the error without what was being done.
 func (e *Error) Reason() string {
 	detail := ""
 	if e.Code == CodeTLS {
@@ -108,7 +108,7 @@ func (e *Error) Reason() string {
 	return string(e.Code)
 }
 
-// Text returns the text for customers: that of the code, and for a failed TLS handshake the
+// Text returns the text for customers: the text of the code and, for a failed TLS handshake, the
 // reason. It never contains an address, a name, or text from the receiver.
 func (e *Error) Text() string {
 	if reason := tlsReason(e.cause); e.Code == CodeTLS && reason != "" {
@@ -117,7 +117,7 @@ func (e *Error) Text() string {
 	return e.Code.Text()
 }
 
-// tlsReason says why a handshake failed; empty: err is not a TLS error that it knows.
+// tlsReason returns why a handshake failed; empty: it does not know the error.
 func tlsReason(cause error) string {
 	var (
 		authority x509.UnknownAuthorityError
@@ -145,10 +145,10 @@ func tlsReason(cause error) string {
 	return ""
 }
 
-// Unwrap returns the cause; its text may have what the receiver sent.
+// Unwrap returns the cause; its text may contain text from the receiver.
 func (e *Error) Unwrap() error { return e.cause }
 
-// describe returns the detail of causes whose text is not the receiver's.
+// describe returns the detail of causes whose text is not from the receiver.
 func describe(cause error) string {
 	var (
 		op    *net.OpError
@@ -173,10 +173,10 @@ func describe(cause error) string {
 	return ""
 }
 
-// classify gives an error of the transport its code.
+// classify returns an error of the transport with its code.
 func classify(ctx context.Context, err error) *Error {
 	if known, ok := errors.AsType[*Error](err); ok {
-		// A dial that ran into the attempt's own deadline is classified by how far it got.
+		// A dial that reached the attempt's own deadline has the code of the step that it was in.
 		return known
 	}
 	e := &Error{Code: CodeBadResponse, cause: err}

@@ -19,23 +19,23 @@ import (
 // Limits of an answer.
 const (
 	MaxRead        = 16 << 10 // bytes of a body that are read
-	MaxKept        = 4 << 10  // bytes of it that are kept
-	maxHeaderBytes = 64 << 10 // of its header, that of 1xx answers included
+	MaxKept        = 4 << 10  // bytes of the body that are kept
+	maxHeaderBytes = 64 << 10 // of the answer's header, including those of 1xx answers
 	maxAttempt     = 30 * time.Second
 )
 
 // Options are the settings of a Client; zero values take the defaults.
 type Options struct {
-	// MaxIdle bounds the idle connections that are kept, in all and for one host: 5000,
-	// the most that one webhook may have in flight. Each has a buffer of 2 KB, and what TLS takes.
+	// MaxIdle bounds the idle connections, in all and for one host: 5000, the most that one webhook
+	// may have in flight. Each has a buffer of 2 KB, and the memory of TLS.
 	MaxIdle        int
 	IdleTimeout    time.Duration // 30 s
 	ConnectTimeout time.Duration // 5 s, for looking up the name and connecting
 	TLSTimeout     time.Duration // 5 s
 	RootCAs        *x509.CertPool
 	Resolver       *net.Resolver // only its Dial is used; the system's name servers
-	// Refuse tells of addresses with their ports that may not be connected to although the
-	// policy allows them; nil: there are none. It is asked just before each connection.
+	// Refuse reports whether an address with its port may not be connected to although the policy
+	// allows it; nil: there is no such address. It is called just before each connection.
 	Refuse func(ctx context.Context, to netip.AddrPort) bool
 }
 
@@ -80,15 +80,15 @@ func newClient(p *Policy, o Options, d *dialer) *Client {
 	}
 }
 
-// Close closes the idle connections. Attempts that run are not touched.
+// Close closes the idle connections. Attempts in flight go on.
 func (c *Client) Close() { c.pool.close() }
 
-// Request is one callback. Nothing of it is kept when Post has returned.
+// Request is one callback. Post keeps nothing of it when it has returned.
 type Request struct {
 	URL    string
 	Header []Field
 	Body   []byte
-	// Timeout ends the attempt; 0, and what is longer: 30 s.
+	// Timeout ends the attempt; 0, or more than 30 s: 30 s.
 	Timeout time.Duration
 	// Identity is shown to an https receiver; nil: none.
 	Identity *Identity
@@ -96,22 +96,23 @@ type Request struct {
 	Whole bool
 }
 
-// Response is the end of an attempt: with an answer (Status is set) or without (Code and
-// Err are set).
+// Response is the result of an attempt: with an answer (Status is set) or without (Code and Err are
+// set).
 type Response struct {
 	Status     int         // 200 to 599; 0: no valid answer
-	RetryAfter []string    // values of that header, as they came
+	RetryAfter []string    // values of the Retry-After header, as they came
 	Header     http.Header // of the answer
-	// Remote is what the attempt was connected to; not valid: it was to nothing.
+	// Remote is the address that the attempt was connected to; not valid: there was no connection.
 	Remote netip.AddrPort
-	// CertificateExpires is when the receiver's certificate ends that the connection saw when it was
-	// made; zero: there was no TLS handshake.
+	// CertificateExpires is when the receiver's certificate ends, as the connection saw it when it
+	// was made; zero: there was no TLS handshake.
 	CertificateExpires time.Time
 	Phases             domain.Phases
-	// Body has at most MaxKept bytes of the answer's body, unless all of it is asked for. It is
-	// valid UTF-8 without U+0000.
+	// Body has at most MaxKept bytes of the answer's body, unless Whole asks for more. It is valid
+	// UTF-8 without U+0000.
 	Body string
-	// Truncated: the answer's body had more than Body, or was replaced by what takes more.
+	// Truncated: the answer's body was longer than Body, or was replaced by text that takes more
+	// bytes.
 	Truncated bool
 	Code      Code
 	Err       *Error // for the operator's log; customers get Err.Text()
@@ -164,7 +165,7 @@ func (c *Client) exchange(ctx context.Context, deadline time.Time, w *wire, firs
 		return response
 	}
 	if answer.StatusCode < 200 || answer.StatusCode > 599 {
-		// Unread: after a 101 a read would last as long as the receiver likes.
+		// The body is not read: after a 101 reading could take as long as the receiver likes.
 		_ = w.conn.Close()
 		return Response{Code: CodeBadStatus, Err: &Error{Code: CodeBadStatus}, Phases: domain.Phases{FirstByte: w.sinceFirst(began)}}
 	}
@@ -220,8 +221,8 @@ func refused(err error) Response {
 	return Response{Code: code, Err: &Error{Code: code, cause: err}}
 }
 
-// keep reads the body within its bounds into the response; done reports whether the answer ended
-// within what may be read.
+// keep reads the body into the response, within its bounds; done reports whether the answer ended
+// within the bytes that may be read.
 func (c *Client) keep(into *Response, answer *http.Response, all bool) (done bool) {
 	var buffer []byte
 	if all {
@@ -236,8 +237,8 @@ func (c *Client) keep(into *Response, answer *http.Response, all bool) (done boo
 	return done
 }
 
-// clean makes text that a database takes of what a receiver sent, in at most MaxKept
-// bytes. truncated: what was sent was cut already, or had to be cut here.
+// clean makes text that a database can store of what a receiver sent, in at most MaxKept bytes.
+// truncated: the body was cut before, or had to be cut here.
 func clean(raw []byte, cut bool) (text string, truncated bool) {
 	if cut {
 		raw = trimPartialRune(raw)
@@ -252,7 +253,7 @@ func clean(raw []byte, cut bool) (text string, truncated bool) {
 	return text, cut
 }
 
-// trimPartialRune drops the beginning of a character that a cut has left at the end.
+// trimPartialRune drops the first bytes of a character that a cut has left at the end.
 func trimPartialRune(text []byte) []byte {
 	for i := len(text) - 1; i >= 0 && i >= len(text)-utf8.UTFMax; i-- {
 		if utf8.RuneStart(text[i]) {

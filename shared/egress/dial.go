@@ -13,21 +13,21 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// maxAddresses is how many addresses of one name are tried. All of them are checked.
+// maxAddresses is how many addresses of a name are tried. All addresses are checked.
 const maxAddresses = 8
 
-// dialer connects to addresses that a policy allows. A name is resolved once for a connection, and
-// what is dialled is one of the addresses that were checked.
+// dialer connects to addresses that a policy allows. It resolves a name once for a connection, and
+// dials one of the addresses that were checked.
 type dialer struct {
-	// allowed says whether an address may be connected to.
+	// allowed reports whether an address may be connected to.
 	allowed  func(netip.Addr) bool
-	refuse   func(context.Context, netip.AddrPort) bool // nil: nothing more
+	refuse   func(context.Context, netip.AddrPort) bool // nil: refuses no others
 	resolver *net.Resolver
 	net      net.Dialer
 	tls      *tls.Config
-	timeout  time.Duration // of look-up and connection together
+	timeout  time.Duration // for look-up and connection together
 	tlsLimit time.Duration
-	// observe, in tests, sees each address that would be connected to, and may refuse it.
+	// observe, in tests, gets each address before it is connected to, and may refuse it.
 	observe func(netip.AddrPort) error
 }
 
@@ -40,9 +40,9 @@ func newGuardedDialer(allowed func(netip.Addr) bool, o Options) *dialer {
 	return d
 }
 
-// promptResolver returns a resolver that stops as soon as its look-up is cancelled:
-// Go's own goes on reading from a silent name server for 5 s. It never asks the C
-// library, whose resolver takes 0x7f.1 for an address.
+// promptResolver returns a resolver that stops as soon as its look-up is cancelled: Go's own goes
+// on reading from a silent name server for 5 s. It never uses the C library, whose resolver takes
+// 0x7f.1 for an address.
 func promptResolver(base *net.Resolver) *net.Resolver {
 	connect := (&net.Dialer{}).DialContext
 	if base != nil && base.Dial != nil {
@@ -57,8 +57,8 @@ func promptResolver(base *net.Resolver) *net.Resolver {
 	}}
 }
 
-// control is the last guard: it sees the address of every connection just before it is
-// made, wherever that came from.
+// control is the last guard: it checks the address of every connection just before the connection
+// is made, wherever that address came from.
 func (d *dialer) control(ctx context.Context, _, address string, _ syscall.RawConn) error {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil || to.Port() == 0 || !d.allowed(to.Addr()) || d.refuse != nil && d.refuse(ctx, to) {
@@ -75,7 +75,7 @@ func (d *dialer) dial(ctx context.Context, _, address string) (net.Conn, error) 
 	return d.open(ctx, address, &domain.Phases{})
 }
 
-// open does the same and tells how long what took.
+// open does the same, and sets how long each phase took.
 func (d *dialer) open(ctx context.Context, address string, phases *domain.Phases) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
@@ -106,7 +106,7 @@ func (d *dialer) open(ctx context.Context, address string, phases *domain.Phases
 	return nil, connectError(first)
 }
 
-// connect tries one address in its share of the time that is left.
+// connect tries one address, within its share of the time that is left.
 func (d *dialer) connect(ctx context.Context, addr netip.Addr, port string, left int) (net.Conn, error) {
 	if deadline, ok := ctx.Deadline(); ok && left > 1 {
 		var cancel context.CancelFunc
@@ -116,8 +116,8 @@ func (d *dialer) connect(ctx context.Context, addr netip.Addr, port string, left
 	return d.net.DialContext(ctx, "tcp", net.JoinHostPort(addr.String(), port))
 }
 
-// lookup returns the addresses of host, all of which are allowed: a name that has a
-// public address and another one is refused, for the next connection might get the other.
+// lookup returns the addresses of host, all of which are allowed. A name with a public and another
+// address is refused, because the next connection might get the other one.
 func (d *dialer) lookup(ctx context.Context, host string) ([]netip.Addr, error) {
 	addrs := []netip.Addr{}
 	if addr, err := netip.ParseAddr(host); err == nil {
@@ -142,7 +142,7 @@ func (d *dialer) dialTLS(ctx context.Context, _, address string) (net.Conn, erro
 	return d.openTLS(ctx, address, nil, &domain.Phases{})
 }
 
-// openTLS does the same and tells how long what took.
+// openTLS does the same, and sets how long each phase took.
 func (d *dialer) openTLS(ctx context.Context, address string, as *Identity, phases *domain.Phases) (net.Conn, error) {
 	raw, err := d.open(ctx, address, phases)
 	if err != nil {
@@ -150,7 +150,7 @@ func (d *dialer) openTLS(ctx context.Context, address string, as *Identity, phas
 	}
 	began := time.Now()
 	defer func() { phases.TLS = time.Since(began) }()
-	host, _, _ := net.SplitHostPort(address) // dial has taken it apart before
+	host, _, _ := net.SplitHostPort(address) // dial has split it before
 	config := d.tls.Clone()
 	config.ServerName = host
 	as.onto(config)

@@ -8,7 +8,7 @@ import (
 	"net/url"
 )
 
-// formRules are those for the form of a URL, wherever it leads.
+// formRules are the rules for the form of a URL, whatever its target.
 var formRules = ruleSet{ //nolint:gochecknoglobals // a table
 	text: []rule{
 		{"length", (*Policy).checkLength},
@@ -33,8 +33,8 @@ func (p *Policy) checkAnyScheme(c *candidate) error {
 	return nil
 }
 
-// ParseURL returns the target of a URL whose form is right, with its host in ASCII. A host that is
-// an address must be one that allowed takes. ParseURL fails with ErrAddress or a URLError.
+// ParseURL returns the target of a URL with a valid form, with its host in ASCII. If the host is an
+// address, allowed must accept it. ParseURL fails with ErrAddress or a URLError.
 func ParseURL(raw string, allowed func(netip.Addr) bool) (*url.URL, error) {
 	u, err := (&Policy{}).target(raw, &formRules)
 	if err != nil {
@@ -46,18 +46,18 @@ func ParseURL(raw string, allowed func(netip.Addr) bool) (*url.URL, error) {
 	return u, nil
 }
 
-// Dial connects to an address, which is host:port. Its errors are of type *Error.
+// Dial connects to an address of the form host:port. Its errors are of type *Error.
 type Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-// Dialers returns what connects, plainly and by TLS, to no address that allowed refuses: a
-// name that has another one beside an allowed one is refused as a whole. Of the options,
-// those about connections and TLS count.
+// Dialers returns functions that connect, plainly and by TLS, only to addresses that allowed
+// accepts. A name that has an allowed address and another one is refused as a whole. Only the
+// options about connections and TLS are used.
 func Dialers(allowed func(netip.Addr) bool, o Options) (plain, secure Dial) {
 	d := newGuardedDialer(allowed, o.withDefaults())
 	return d.dial, d.dialTLS
 }
 
-// AsError gives an error its code, be it one of a URL, of a connection or of an answer.
+// AsError returns an error of a URL, of a connection or of an answer with its code.
 func AsError(ctx context.Context, err error) *Error {
 	if _, ok := errors.AsType[URLError](err); ok || errors.Is(err, ErrAddress) {
 		return refused(err).Err

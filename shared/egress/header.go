@@ -13,17 +13,17 @@ const (
 	maxHeaderValue = 4096
 )
 
-// The reasons for which a custom header is refused; none has its value.
+// The reasons for which a custom header is refused; none contains its value.
 var (
 	errHeaderName     = errors.New("is not a valid header name of at most 128 characters")
 	errHeaderReserved = errors.New("is set by Waybill or belongs to the connection")
 	errHeaderValue    = errors.New("has a value that is no valid header value of at most 4096 bytes")
 )
 
-// ValidHeader reports whether a webhook may have name as a custom header with value.
-// Refused are the names that Waybill sets, those that steer the connection or name
-// proxies, and Idempotency-Key, with which net/http would send a POST twice. The error
-// reads on after the name and never has the value.
+// ValidHeader returns an error if a webhook may not have name as a custom header with value. It
+// refuses names that Waybill sets, names that control the connection or proxies, and
+// Idempotency-Key, with which net/http would send a POST twice. The error's text continues a
+// sentence that begins with the name, and never contains the value.
 func (p *Policy) ValidHeader(name, value string) error {
 	if len(name) > maxHeaderName || !httpguts.ValidHeaderFieldName(name) {
 		return errHeaderName
@@ -39,7 +39,7 @@ func (p *Policy) ValidHeader(name, value string) error {
 
 func isReserved(name string) bool {
 	switch name {
-	case "content-type", "content-length", "content-encoding", "user-agent", "traceparent", "tracestate", // ours
+	case "content-type", "content-length", "content-encoding", "user-agent", "traceparent", "tracestate", // set by Waybill
 		"host", "connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", // of the connection
 		"upgrade", "http2-settings", "expect", "accept-encoding", "range",
 		"cookie", "cookie2", "set-cookie", "forwarded", "via", "date",

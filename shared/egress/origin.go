@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Origin returns where callbacks to raw go: scheme, host and port, the same text for every
-// spelling of them. It fails as CheckURL does.
+// Origin returns the destination of callbacks to raw: scheme, host and port, the same text for
+// every spelling of them. It fails as CheckURL does.
 func (p *Policy) Origin(raw string) (string, error) {
 	u, err := p.target(raw, &rules)
 	if err != nil {

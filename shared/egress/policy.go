@@ -1,7 +1,7 @@
-// Package egress decides where callbacks may go and sends them there: rules for the URL
-// of a webhook, a guard on every address that is dialled, and an HTTP client whose
-// attempts end in time and within limits whatever the receiver does. The gateway calls its back
-// ends by the same rules and dialers.
+// Package egress decides where callbacks may go and sends them there. It has rules for the URL of a
+// webhook, a guard on every address that is dialled, and an HTTP client whose attempts end in time
+// and within limits whatever the receiver does. The gateway calls its back ends by the same rules
+// and dialers.
 package egress
 
 import (
@@ -13,20 +13,20 @@ import (
 	"code.dny.dev/ssrf"
 )
 
-// ErrAddress says that a target is not public and not allowed. Its text shows customers no
-// more than that, and which setting allows it. The address itself is only in the operator's log.
+// ErrAddress means that a target is not public and not allowed. Its text tells customers only that,
+// and which setting allows the target. The address itself is only in the operator's log.
 var ErrAddress = errors.New("address not allowed: it is not public, and not in WAYBILL_EGRESS_ALLOW")
 
 // Policy says which targets are allowed. It must not change once it is in use.
 type Policy struct {
-	// Allow has the networks that targets may be in although they are not public.
+	// Allow has the networks of targets that are allowed although they are not public.
 	Allow []netip.Prefix
 	// HTTP allows http:// targets besides https://.
 	HTTP bool
 }
 
-// ParseAllow reads networks separated by commas, such as 127.0.0.0/8,::1/128; "none" and
-// the empty text are none.
+// ParseAllow reads networks separated by commas, such as 127.0.0.0/8,::1/128. "none" and the empty
+// text mean no networks.
 func ParseAllow(text string) ([]netip.Prefix, error) {
 	text = strings.TrimSpace(text)
 	if text == "" || text == "none" {
@@ -49,7 +49,7 @@ func ParseAllow(text string) ([]netip.Prefix, error) {
 
 //nolint:gochecknoglobals // networks, never changed
 var (
-	// azureWire is a public address at which every Azure machine finds its own host.
+	// azureWire is a public address at which every Azure machine reaches its own host.
 	azureWire = netip.MustParsePrefix("168.63.129.16/32")
 	nat64     = netip.MustParsePrefix("64:ff9b::/96")
 	// guard knows the special networks of IANA's registries. It is never changed.
@@ -63,7 +63,7 @@ func (p *Policy) Allowed(addr netip.Addr) bool {
 	}
 	addr = addr.Unmap()
 	if p.inAllow(addr) {
-		// An operator who allows NAT64 means the addresses behind it, each by its own right.
+		// Allowing NAT64 allows an address only if the address behind it is allowed.
 		return !nat64.Contains(addr) || p.Allowed(behindNAT64(addr))
 	}
 	return guard.SafeAddr(addr) == nil

@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// pool keeps connections that are idle, for the attempts to come.
+// pool keeps idle connections for later attempts.
 type pool struct {
 	most    int // in all
 	timeout time.Duration
 
 	mu     sync.Mutex
-	idle   map[place][]*wire // the latest last
+	idle   map[place][]*wire // the newest last
 	count  int
 	closed bool
-	sweep  *time.Timer // nil: nothing is idle
+	sweep  *time.Timer // nil: no connection is idle
 }
 
 func newPool(o Options) *pool {
 	return &pool{most: o.MaxIdle, timeout: o.IdleTimeout, idle: make(map[place][]*wire)}
 }
 
-// take returns an idle connection that its receiver has not closed, nil: there is none.
+// take returns an idle connection that its receiver has not closed; nil: there is none.
 func (p *pool) take(at place) *wire {
 	for {
 		w := p.pop(at)
@@ -64,7 +64,8 @@ func (p *pool) put(w *wire) {
 	}
 }
 
-// expire closes what has been idle for too long, and comes again while something is idle.
+// expire closes connections that have been idle for too long, and schedules itself again while
+// others are idle.
 func (p *pool) expire() {
 	before := time.Now().Add(-p.timeout)
 	var old []*wire
@@ -93,7 +94,7 @@ func (p *pool) expire() {
 	}
 }
 
-// close closes what is idle; what is put later is closed, too.
+// close closes the idle connections. Connections that are put later are closed, too.
 func (p *pool) close() {
 	p.mu.Lock()
 	idle := p.idle

@@ -11,7 +11,7 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// Probe is what a connection to a receiver shows before anything is sent.
+// Probe is what a connection to a receiver shows before a request is sent.
 type Probe struct {
 	Addresses []netip.Addr // of the name; all are allowed
 	Remote    netip.AddrPort
@@ -19,8 +19,8 @@ type Probe struct {
 	Phases    domain.Phases
 }
 
-// Probe connects to the receiver as Post does, by the same rules, and sends nothing. What it
-// learned before it failed is returned with the error.
+// Probe connects to the receiver as Post does, by the same rules, and sends nothing. If it fails,
+// it returns what it has learned together with the error.
 func (c *Client) Probe(ctx context.Context, raw string) (Probe, *Error) {
 	var p Probe
 	to, err := c.targets.of(c.policy, raw)
@@ -55,7 +55,7 @@ func (c *Client) Probe(ctx context.Context, raw string) (Probe, *Error) {
 	return p, nil
 }
 
-// Callback is what every callback says in its headers.
+// Callback has the values of the headers that every callback has.
 type Callback struct {
 	UserAgent string
 	ID        string // webhook-id
@@ -65,8 +65,8 @@ type Callback struct {
 	Attempt   int
 }
 
-// AppendTo appends the headers of the callback. Standard Webhooks' names are in lower case, as its
-// specification writes them.
+// AppendTo appends the headers of the callback. The names of Standard Webhooks are in lower case,
+// as in its specification.
 func (c Callback) AppendTo(h []Field) []Field {
 	return append(h,
 		Field{Name: "Content-Type", Value: "application/json"},

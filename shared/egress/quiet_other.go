@@ -4,5 +4,6 @@ package egress
 
 import "net"
 
-// quiet can't know here: a receiver that has closed the connection costs a retry.
+// quiet can't check a connection on this system. If the receiver has closed it, the attempt is
+// retried.
 func quiet(net.Conn) bool { return true }

@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// quiet reports whether nothing has come over an idle connection, neither its end nor bytes
-// that nobody asked for: a POST on such a one would fail, and must not be sent again.
+// quiet reports whether nothing has come over an idle connection, neither its end nor unexpected
+// bytes. Otherwise a POST on it would fail, and could not be sent again.
 func quiet(conn net.Conn) bool {
 	if secure, ok := conn.(*tls.Conn); ok {
 		conn = secure.NetConn()
@@ -24,7 +24,7 @@ func quiet(conn net.Conn) bool {
 		return false
 	}
 	still := false
-	// Control, not Read: that one looks at the deadline of the attempt before.
+	// Control and not Read, because Read checks the deadline of the attempt before.
 	err = access.Control(func(fd uintptr) {
 		var one [1]byte
 		_, _, err := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)

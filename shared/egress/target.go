@@ -8,10 +8,10 @@ import (
 	"sync"
 )
 
-// target is a URL that the policy allows, ready to be asked.
+// target is a URL that the policy allows, ready for requests.
 type target struct {
-	hostPort string // what is dialled
-	address  string // the same with the scheme: what shares its connections
+	hostPort string // the address to dial
+	address  string // hostPort with the scheme; targets with the same address share connections
 	secure   bool
 	start    string // of each request, up to the length of its body
 }
@@ -23,8 +23,8 @@ func newTarget(u *url.URL) *target {
 	return t
 }
 
-// maxTargets bounds the targets that are remembered, of some 500 bytes each. An account may
-// have 10,000 webhooks, each of which one event may go to.
+// maxTargets bounds the targets that are remembered, of some 500 bytes each. An account may have
+// 10,000 webhooks, and one event may go to all of them.
 const maxTargets = 16384
 
 // targets remembers the policy's decisions about URLs. The decision is always the same, because the policy does
@@ -55,8 +55,8 @@ func (t *targets) of(p *Policy, raw string) (*target, error) {
 	return made, nil
 }
 
-// Authority returns host and port that a URL is connected to, the port by its scheme where
-// it names none.
+// Authority returns the host and port to connect to for a URL. A missing port follows from the
+// scheme.
 func Authority(u *url.URL) string {
 	port := u.Port()
 	if port == "" {

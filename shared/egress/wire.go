@@ -18,13 +18,14 @@ import (
 )
 
 const (
-	// atOnce is how large a request may be to be written before its answer is read. The
-	// system takes so much even when the receiver reads nothing; of a larger one the rest is
-	// written while the answer is waited for, for a receiver may answer before it has all.
+	// atOnce is the largest request that is written before its answer is read. The system accepts
+	// that many bytes even if the receiver reads nothing. The rest of a larger request is written
+	// while the client waits for the answer, because a receiver may answer before it has the whole
+	// request.
 	atOnce = 8 << 10
-	// readBuffer is that of a connection: few answers to callbacks are longer.
+	// readBuffer is the size of a connection's buffer: few answers to callbacks are longer.
 	readBuffer = 2 << 10
-	// afterHeader is what may be read then: what is kept of a body has bounds of its own.
+	// afterHeader is how many bytes may be read after the header; the body has bounds of its own.
 	afterHeader = math.MaxInt
 )
 
@@ -34,10 +35,10 @@ var (
 	past              = time.Unix(1, 0) //nolint:gochecknoglobals // a constant
 )
 
-// wire is a connection to a receiver. One attempt at a time has it, and does all of its
-// work on the goroutine that asks: net/http's transport has two goroutines for each
-// connection, and to hand an attempt to them and back costs as much as all else of a POST
-// but the system's own part. The answer is read by net/http, too.
+// wire is a connection to a receiver. One attempt at a time uses it, and does all of its work on
+// the caller's goroutine. net/http's transport has two goroutines for each connection, and handing
+// an attempt to them and back costs as much as everything else of a POST except the system's own
+// part. The answer is still parsed by net/http.
 type wire struct {
 	conn    net.Conn
 	place   place
@@ -46,8 +47,8 @@ type wire struct {
 	failure error // of the last read; nil: there was none
 	since   time.Time
 	remote  netip.AddrPort
-	expires time.Time // the receiver's certificate; zero: there is none
-	first   time.Time // when the answer began; zero: it has not
+	expires time.Time // when the receiver's certificate ends; zero: there is none
+	first   time.Time // when the answer began; zero: it has not begun
 }
 
 func newWire(conn net.Conn, at place) *wire {
@@ -65,7 +66,7 @@ func newWire(conn net.Conn, at place) *wire {
 	return w
 }
 
-// Read implements io.Reader for the buffer: no more than the header may have.
+// Read implements io.Reader for the buffer. It reads no more than the header may have.
 func (w *wire) Read(p []byte) (int, error) {
 	if w.left <= 0 {
 		w.failure = errHeaderTooLarge
@@ -80,7 +81,7 @@ func (w *wire) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// sinceFirst returns how long the answer was waited for that began to come; 0: none did.
+// sinceFirst returns how long it took until the answer began; 0: no answer began.
 func (w *wire) sinceFirst(began time.Time) time.Duration {
 	if w.first.IsZero() {
 		return 0
@@ -88,12 +89,12 @@ func (w *wire) sinceFirst(began time.Time) time.Duration {
 	return w.first.Sub(began)
 }
 
-// posting is the request that http.ReadResponse wants; it is only read.
+// posting is the request that http.ReadResponse needs; it is only read.
 var posting = &http.Request{Method: http.MethodPost} //nolint:gochecknoglobals // a constant
 
-// exchange sends a request and reads the header of its answer, until the deadline. rest is
-// written while the answer is waited for, when there is one. whole reports whether all of the
-// request was sent: the connection can't be used again if not.
+// exchange sends a request and reads the header of its answer, until the deadline. rest, if there
+// is one, is written while exchange waits for the answer. whole reports whether the whole request
+// was sent: if not, the connection can't be used again.
 func (w *wire) exchange(ctx context.Context, deadline time.Time, first, rest []byte) (answer *http.Response, whole bool, err error) {
 	w.first = time.Time{}
 	if err := w.conn.SetDeadline(deadline); err != nil {
@@ -101,7 +102,7 @@ func (w *wire) exchange(ctx context.Context, deadline time.Time, first, rest []b
 	}
 	if ctx.Done() != nil {
 		stop := context.AfterFunc(ctx, func() { _ = w.conn.SetDeadline(past) })
-		// Once it runs it would cut a later attempt short.
+		// If it was running, it would cut a later attempt short.
 		defer func() { whole = stop() && whole }()
 	}
 	if len(rest) == 0 {
@@ -123,19 +124,19 @@ func (w *wire) exchange(ctx context.Context, deadline time.Time, first, rest []b
 		return answer, all && err == nil, err
 	default:
 	}
-	// It has answered, or failed, before it had all.
+	// The receiver has answered, or failed, before it had the whole request.
 	_ = w.conn.SetWriteDeadline(past)
 	<-written
 	return answer, false, err
 }
 
-// readHeader reads the header of the answer, leaving out those that say that one will come.
+// readHeader reads the header of the answer and skips 1xx answers.
 func (w *wire) readHeader() (*http.Response, error) {
 	w.left = maxHeaderBytes
 	for {
 		answer, err := http.ReadResponse(w.reader, posting)
 		if err != nil {
-			// Of a line that is cut off, net/http says only that it is not valid.
+			// For a line that is cut off, net/http says only that it is not valid.
 			if w.failure != nil && !errors.Is(w.failure, io.EOF) {
 				err = w.failure
 			}
@@ -148,15 +149,14 @@ func (w *wire) readHeader() (*http.Response, error) {
 	}
 }
 
-// clean reports whether nothing came that was not asked for.
+// clean reports whether no unexpected bytes have come.
 func (w *wire) clean() bool { return w.reader.Buffered() == 0 }
 
 // Field is one line of a request's header.
 type Field struct{ Name, Value string }
 
-// request appends the request line, the header, and the body unless it is long; then the
-// body is the rest. Fields that others take for a sign that a POST may be repeated are left
-// out.
+// request appends the request line, the header, and the body if it is short; a long body is
+// returned as rest. It leaves out fields by which others may conclude that a POST may be repeated.
 func (t *target) request(to []byte, r *Request) (first, rest []byte, err error) {
 	to = append(to, t.start...)
 	to = strconv.AppendInt(to, int64(len(r.Body)), 10)
@@ -180,9 +180,9 @@ func (t *target) request(to []byte, r *Request) (first, rest []byte, err error) 
 	return append(to, r.Body...), nil, nil
 }
 
-// drain reads the body within its bounds, into buffer as much as fits. cut reports whether the
-// body may have had more, done whether it ended. An error while reading is none of the attempt:
-// the receiver has answered.
+// drain reads the body within its bounds, and puts as much of it as fits into buffer. cut reports
+// whether the body may be longer, done whether it has ended. An error while reading is no error of
+// the attempt, because the receiver has answered.
 func drain(body io.Reader, buffer []byte) (n int, cut, done bool) {
 	var err error
 	for n < len(buffer) && err == nil {
@@ -193,7 +193,7 @@ func drain(body io.Reader, buffer []byte) (n int, cut, done bool) {
 	if err != nil {
 		return n, false, errors.Is(err, io.EOF)
 	}
-	// The connection is used again only if the body ends within what may be read.
+	// The connection is used again only if the body ends within the bytes that may be read.
 	var rest [1 << 10]byte
 	read := n
 	for read < MaxRead && err == nil {

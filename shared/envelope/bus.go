@@ -9,18 +9,18 @@ import (
 )
 
 const (
-	headerMsgID       = "Nats-Msg-Id" // exactly: the server compares it with regard to case
+	headerMsgID       = "Nats-Msg-Id" // exactly in this case: the server's comparison is case-sensitive
 	headerContentType = "content-type"
 	headerPrefix      = "ce-"
 )
 
-// FromBus reads the event in a message that a publisher of account put on the bus: plain
-// JSON as over REST, or a CloudEvents 1.0 message in structured or binary mode.
+// FromBus reads the event in a message of a publisher on NATS: plain JSON as over REST, or a
+// CloudEvents 1.0 message in structured or binary mode.
 //
-// The message id must be that of the event, bare or as <account>.<id>, when both are
-// given; a body without id takes it. With neither, ID stays empty, and so does an absent
-// Timestamp: the caller takes them from the stream. The error is of type Faults; its text
-// has no value of the message.
+// If both are given, the message id must be that of the event, bare or as <account>.<id>; a body
+// without an id takes the message id. Without both, ID stays empty, and so does a missing
+// Timestamp: the caller takes them from the stream. The error is of type Faults; its text contains
+// no value of the message.
 func FromBus(account string, headers map[string][]string, body []byte) (Event, error) {
 	event, faults := decodeMessage(headers, body)
 	if len(faults) > 0 {
@@ -74,9 +74,9 @@ func decodeMessage(headers map[string][]string, body []byte) (Event, Faults) {
 	return event, faults
 }
 
-// cloudHeaders returns the CloudEvents attributes among headers, whatever the case of
-// their names, percent-decoded; nil when there are none. A ce- name given twice is a
-// fault: which one counts would be a guess.
+// cloudHeaders returns the CloudEvents attributes among headers, whatever the case of their names,
+// percent-decoded; nil when there are none. A ce- name that is given twice is a fault, because it
+// is not clear which value counts.
 func cloudHeaders(headers map[string][]string) (attributes map[string]string, contentType string, faults Faults) {
 	for key, values := range headers {
 		name := strings.ToLower(key)

@@ -9,7 +9,7 @@ import (
 	"waybill.dev/shared/jsonscan"
 )
 
-// The rules for CloudEvents 1.0 attributes, beside those of id, type and timestamp.
+// The rules for CloudEvents 1.0 attributes, in addition to those of id, type and timestamp.
 const (
 	detailSpecVersion = "must be 1.0"
 	detailSource      = "must be a URI reference"
@@ -49,7 +49,7 @@ func (s *scanner) cloudEvent() (event Event, err error) {
 			break
 		}
 		key := string(name)
-		// The JSON format has null mean that an attribute is not set; data is none.
+		// In the JSON format null means that an attribute is not set; data is no attribute.
 		if key != "data" && s.Kind() == 'n' {
 			if err := s.Skip(); err != nil {
 				return event, err
@@ -97,8 +97,8 @@ func (s *scanner) attribute(name string, event *Event) (err error) {
 	return err
 }
 
-// extension reads an attribute that Waybill makes no use of: the name of one has
-// lower-case letters and digits, its value is a string, a boolean or an integer.
+// extension reads an attribute that Waybill does not use. Its name has lower-case letters and
+// digits; its value is a string, a boolean or an integer.
 func (s *scanner) extension(name string) error {
 	kind := s.Kind()
 	raw, err := s.Value()
@@ -168,7 +168,7 @@ func decodeBinary(attributes map[string]string, contentType string, body []byte)
 	return event, list
 }
 
-// attributeFaults checks attributes that came as headers; those have no JSON pointer.
+// attributeFaults checks attributes from headers, which have no JSON pointer.
 func attributeFaults(attributes map[string]string) Faults {
 	var faults Faults
 	check := func(name string, required bool, detail string, valid func(string) bool) {

@@ -18,7 +18,7 @@ const (
 	detailUnknown = "is not a known member"
 )
 
-// Decode reads one event. One that is too large is not looked at any further.
+// Decode reads one event. If it is too large, nothing else is checked.
 func Decode(body []byte) (Event, Faults) {
 	if oversized(body) {
 		return Event{}, Faults{tooLarge("")}
@@ -31,13 +31,13 @@ func Decode(body []byte) (Event, Faults) {
 	return event, faults
 }
 
-// oversized reports whether a body that is one event is too large without reading it.
+// oversized reports whether the body of one event is too large, without parsing it.
 func oversized(body []byte) bool {
 	return len(body) > MaxEventSize && len(bytes.Trim(body, " \t\r\n")) > MaxEventSize
 }
 
-// DecodeBatch reads an array of 1 to MaxBatch events. Pointers begin with the index. It ends
-// with ctx, whose error it returns.
+// DecodeBatch reads an array of 1 to MaxBatch events. Pointers begin with the index. When ctx ends,
+// it returns ctx's error.
 func DecodeBatch(ctx context.Context, body []byte) ([]Event, Faults, error) {
 	var batch []Event
 	faults, err := scan(ctx, body, source{around: 1}, func(s *scanner) (err error) {
@@ -47,8 +47,8 @@ func DecodeBatch(ctx context.Context, body []byte) ([]Event, Faults, error) {
 	return batch, faults, err
 }
 
-// DecodeAny reads one event or an array of them; batch says which it was. It ends with ctx,
-// whose error it returns.
+// DecodeAny reads one event or an array of events; batch reports which it was. When ctx ends, it
+// returns ctx's error.
 func DecodeAny(ctx context.Context, body []byte) (events []Event, batch bool, faults Faults, err error) {
 	if first := bytes.TrimLeft(body, " \t\r\n"); len(first) > 0 && first[0] == '[' {
 		events, faults, err = DecodeBatch(ctx, body)
@@ -120,7 +120,7 @@ func (s *scanner) event(at string) (event Event, err error) {
 	return event, s.size(at, s.Offset()-start)
 }
 
-// members says which required members an envelope has, right or wrong.
+// members says which required members an envelope has, whether valid or not.
 type members struct{ kind, data bool }
 
 func (s *scanner) envelopeMember(name string, event *Event, has *members) (err error) {
@@ -178,7 +178,7 @@ func (s *scanner) data() ([]byte, error) {
 	return s.body[start:end:end], nil
 }
 
-// value reads any value and checks it against what is documented about it.
+// value reads any value and checks it against its documentation.
 func (s *scanner) value(f field) error {
 	got := s.Kind()
 	if got == '{' || got == '[' {

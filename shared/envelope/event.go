@@ -5,7 +5,7 @@ package envelope
 
 import "waybill.dev/shared/domain"
 
-// Limits of what is published.
+// Limits of publications.
 const (
 	MaxEventSize = 256 << 10 // bytes of one event
 	MaxBatch     = 1000      // events in one batch
@@ -20,8 +20,8 @@ type Event struct {
 	Data []byte
 }
 
-// Payload returns the callback's body: {"id","type","timestamp","data"}, around the
-// bytes of Data. ID and Timestamp must be set; nothing in a valid one needs escaping.
+// Payload returns the callback's body: {"id","type","timestamp","data"} with the bytes of Data. ID
+// and Timestamp must be set; valid ones need no escaping.
 func (e Event) Payload() []byte {
 	const frame = len(`{"id":"","type":"","timestamp":"","data":}`)
 	out := make([]byte, 0, frame+len(e.ID)+len(e.Type)+len(e.Timestamp)+len(e.Data))

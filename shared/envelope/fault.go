@@ -9,15 +9,15 @@ import (
 	"waybill.dev/shared/jsonscan"
 )
 
-// ErrTooLarge is what Faults match by errors.Is when an event is larger than MaxEventSize.
+// ErrTooLarge matches Faults in errors.Is when an event is larger than MaxEventSize.
 var ErrTooLarge = errors.New("event too large")
 
-// Fault is one thing that is wrong with a body: the place and the rule, never the value that
-// was found there. TooLarge: an event is larger than MaxEventSize.
+// Fault is one fault in a body: the place and the rule, never the value that was found there.
+// TooLarge: an event is larger than MaxEventSize.
 type Fault = jsonscan.Fault
 
-// Faults are what is wrong with a body, in about the order of their places: at most
-// jsonscan.MaxFaults of them, where the last one may say that there are more.
+// Faults are the faults in a body, in about the order of their places: at most jsonscan.MaxFaults
+// of them; the last one may say that there are more.
 type Faults []Fault
 
 // Error lists the faults, the first ten of them, in printable ASCII on one line.
@@ -41,8 +41,8 @@ func (f Faults) Error() string {
 	return b.String()
 }
 
-// printable quotes a pointer that has more than visible ASCII: the text goes into logs
-// and into headers of the bus.
+// printable quotes a pointer that contains other than visible ASCII characters, because the text
+// goes into logs and into headers of the bus.
 func printable(text string) string {
 	for i := range len(text) {
 		if text[i] <= ' ' || text[i] > '~' {

@@ -43,8 +43,8 @@ func setOf(t domain.EventType) eventSet {
 	return 0
 }
 
-// field is what is documented about a member. Members of its object, or of each object
-// in its array, that are not named in fields pass untouched.
+// field describes a documented member. Members that are not in fields are not checked, neither in
+// an object nor in the objects of an array.
 type field struct {
 	kind   kind
 	on     eventSet
@@ -63,14 +63,14 @@ func text(names ...string) fields {
 	return f
 }
 
-// with returns f with one more name of the given kind.
+// with returns f with one more field.
 func (f fields) with(name string, more field) fields {
 	f[name] = more
 	return f
 }
 
-// dataFields returns the documented fields of data: docs/producers.md has the same as a
-// table. A member that belongs to some event types only is not looked at in the others.
+// dataFields returns the documented fields of data; docs/producers.md has them as a table. A member
+// of some event types is not checked in events of other types.
 func dataFields() fields {
 	location := text("city", "state", "postalCode", "countryCode", "facility").
 		with("latitude", field{kind: kindNumber}).
@@ -134,5 +134,5 @@ func dataFields() fields {
 	}
 }
 
-// documented is the table that every decoding reads; nothing writes to it.
+// documented is the table that every decoding reads; it is never changed.
 var documented = dataFields() //nolint:gochecknoglobals // a table

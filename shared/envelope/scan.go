@@ -9,23 +9,23 @@ import (
 	"waybill.dev/shared/jsonscan"
 )
 
-// source is what is being read.
+// source is the body that is read.
 type source struct {
 	body []byte
-	// around is how many containers the body has around the event; -1: the body is the
-	// data object alone.
+	// around is how many containers there are around the event; -1: the body is only the data
+	// object.
 	around int
 	root   string // pointer of the body in its event
 }
 
-// scanner walks once over a body and collects faults. Its methods return an error only
-// for what is not JSON, or when it is not worth going on.
+// scanner reads a body once and collects faults. Its methods return an error only if the body is
+// not JSON, or when it is not worth going on.
 type scanner struct {
 	*jsonscan.Scanner
 	source
 
 	scoped []scopedFault // of the event that is being read
-	on     eventSet      // to which the member belongs that is being read
+	on     eventSet      // the event types of the member that is being read
 }
 
 // scopedFault counts only if the event turns out to be of one of the types.

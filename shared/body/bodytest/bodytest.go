@@ -1,5 +1,5 @@
-// Package bodytest has clients that send as slowly as a test wants, in the time of a bubble
-// of package synctest. It is for tests.
+// Package bodytest has clients for tests that send as slowly as a test wants, in the time of a
+// bubble of package synctest.
 package bodytest
 
 import (
@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// pipes is a listener whose connections are pipes, which know the time of a bubble.
+// pipes is a listener whose connections are pipes, which use the time of a bubble.
 type pipes struct {
 	accepted chan net.Conn
 	closed   chan struct{}
@@ -51,8 +51,9 @@ type Sender struct {
 	answer *bufio.Reader
 }
 
-// Serve starts a server of the handler, with the deadlines of the real one, and returns what
-// connects a client to it. All end with the test, which runs in a bubble of package synctest.
+// Serve starts a server for the handler, with the deadlines of the real server, and returns a
+// function that connects a client. All of them end with the test, which runs in a bubble of package
+// synctest.
 func Serve(t *testing.T, handler http.Handler) func() *Sender {
 	t.Helper()
 	listener := newPipes()
@@ -77,8 +78,8 @@ func Serve(t *testing.T, handler http.Handler) func() *Sender {
 	}
 }
 
-// Head sends the header of a POST to a path. length is what it says of the body; below zero:
-// the body comes in chunks.
+// Head sends the header of a POST to a path. length is the length of the body in the header; below
+// zero: the body comes in chunks.
 func (s *Sender) Head(path string, length int) {
 	s.t.Helper()
 	head := "POST " + path + " HTTP/1.1\r\nHost: waybill\r\nX-API-Key: some-key\r\n"
@@ -92,7 +93,7 @@ func (s *Sender) Head(path string, length int) {
 	}
 }
 
-// Send sends text, so many bytes a second, until the server takes no more.
+// Send sends text at perSecond bytes a second, until the server takes no more.
 func (s *Sender) Send(text string, perSecond int) {
 	for text != "" {
 		n := min(len(text), max(1, perSecond/10))
@@ -104,7 +105,7 @@ func (s *Sender) Send(text string, perSecond int) {
 	}
 }
 
-// Read reads an answer, which must come.
+// Read reads an answer and fails the test if none comes.
 func (s *Sender) Read() (*http.Response, string) {
 	s.t.Helper()
 	response, err := http.ReadResponse(s.answer, nil)

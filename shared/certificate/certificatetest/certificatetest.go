@@ -15,14 +15,15 @@ import (
 	"time"
 )
 
-// Issuer is a certificate with its key, which may sign others, whether it should or not.
+// Issuer is a certificate with its key. It can sign others, whether it should or not.
 type Issuer struct {
 	*x509.Certificate
 
 	Key crypto.Signer
 }
 
-// NewCA returns an authority that signs itself. Change may change the certificate before.
+// NewCA returns an authority that signs itself. change may change the certificate before it is
+// signed.
 func NewCA(tb testing.TB, name string, change func(*x509.Certificate)) *Issuer {
 	tb.Helper()
 	return (*Issuer)(nil).Issue(tb, name, authority(change))
@@ -43,8 +44,8 @@ func authority(change func(*x509.Certificate)) func(*x509.Certificate) {
 	}
 }
 
-// Issue returns a certificate for clients that the issuer has signed; nil: it signs itself.
-// Change may change the certificate before.
+// Issue returns a certificate for clients that the issuer has signed; a nil issuer makes one that
+// signs itself. change may change the certificate before it is signed.
 func (i *Issuer) Issue(tb testing.TB, name string, change func(*x509.Certificate)) *Issuer {
 	tb.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -54,7 +55,7 @@ func (i *Issuer) Issue(tb testing.TB, name string, change func(*x509.Certificate
 	return i.IssueFor(tb, name, key, change)
 }
 
-// IssueFor is Issue for a key that is there already.
+// IssueFor is Issue for an existing key.
 func (i *Issuer) IssueFor(tb testing.TB, name string, key crypto.Signer, change func(*x509.Certificate)) *Issuer {
 	tb.Helper()
 	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
@@ -89,7 +90,7 @@ func (i *Issuer) PEM() string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: i.Raw}))
 }
 
-// TLS returns what a client shows in a handshake: the certificate, and those of others after it.
+// TLS returns the certificates that a client shows in a handshake: its own, then those of others.
 func (i *Issuer) TLS(others ...*Issuer) tls.Certificate {
 	c := tls.Certificate{Certificate: [][]byte{i.Raw}, PrivateKey: i.Key}
 	for _, other := range others {

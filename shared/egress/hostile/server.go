@@ -17,11 +17,11 @@ type Sink struct {
 	Name string
 	// Status is what a careful client reports; 0: no valid answer.
 	Status int
-	// Start runs it on loopback until the test ends and returns its URL.
+	// Start runs the sink on loopback until the test ends, and returns its URL.
 	Start func(tb testing.TB) string
 }
 
-// server serves raw connections with one behaviour.
+// server serves raw connections, all with the same behaviour.
 type server struct {
 	listener net.Listener
 	behave   func(*conn)
@@ -90,14 +90,14 @@ func (s *server) close() {
 	s.running.Wait()
 }
 
-// conn is one connection to a sink. Its errors do not matter: it ends with them.
+// conn is one connection to a sink. Errors are ignored: the connection ends with them.
 type conn struct {
 	net.Conn
 	reader *bufio.Reader
 	stop   chan struct{}
 }
 
-// request reads one request with its body; false: there is none any more.
+// request reads one request with its body; false: there is no more.
 func (c *conn) request() bool {
 	r, err := http.ReadRequest(c.reader)
 	if err != nil {
@@ -112,7 +112,7 @@ func (c *conn) send(text string) bool {
 	return err == nil
 }
 
-// forever sends text again and again, as fast as it is taken.
+// forever sends text again and again, as fast as the client takes it.
 func (c *conn) forever(text string) {
 	raw := []byte(text)
 	for {

@@ -12,8 +12,8 @@ import (
 
 const chunk = 32 << 10
 
-// Sinks returns every hostile receiver. Those over TLS have certificates that no client
-// should trust.
+// Sinks returns all hostile receivers. Those with TLS have certificates that no client should
+// trust.
 func Sinks() []Sink {
 	sinks := silent()
 	sinks = append(sinks, headers()...)
@@ -26,7 +26,7 @@ func Sinks() []Sink {
 	return append(sinks, overTLS()...)
 }
 
-// on returns a sink that behaves so once it has read a request.
+// on returns a sink that runs behave once it has read a request.
 func on(name string, status int, behave func(*conn)) Sink {
 	return raw(name, status, func(c *conn) {
 		if c.request() {
@@ -35,14 +35,14 @@ func on(name string, status int, behave func(*conn)) Sink {
 	})
 }
 
-// raw returns a sink that behaves so from the first moment of a connection.
+// raw returns a sink that runs behave from the start of a connection.
 func raw(name string, status int, behave func(*conn)) Sink {
 	return Sink{Name: name, Status: status, Start: func(tb testing.TB) string {
 		return "http://" + serve(tb, behave) + "/hook"
 	}}
 }
 
-// says returns a sink that answers with text and waits for what comes.
+// says returns a sink that answers with text and then waits for more bytes.
 func says(name string, status int, text string) Sink {
 	return on(name, status, func(c *conn) {
 		c.send(text)
@@ -218,7 +218,7 @@ func redirects() []Sink {
 func connections() []Sink {
 	early := func(status string) func(*conn) {
 		return func(c *conn) {
-			// The header is read, the body is not: the answer overtakes it.
+			// The sink reads the header but not the body: it answers before the body has come.
 			if _, err := http.ReadRequest(c.reader); err != nil {
 				return
 			}
@@ -239,7 +239,7 @@ func connections() []Sink {
 		raw("answers before the body, 413", 413, early("HTTP/1.1 413 Too Large\r\n")),
 		closes("HTTP/1.0", 200, "HTTP/1.0 200 OK\r\n\r\nok"),
 		closes("close without a length", 200, "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nok"),
-		on("answers one in two", 200, func(c *conn) { // closes a connection that it called kept
+		on("answers one in two", 200, func(c *conn) { // closes a connection that it promised to keep
 			c.send("HTTP/1.1 200 OK\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nok")
 		}),
 	}

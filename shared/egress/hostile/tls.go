@@ -37,7 +37,7 @@ func overTLS() []Sink {
 	}
 }
 
-// https returns a sink at an https URL that behaves so instead of a handshake.
+// https returns a sink with an https URL that runs behave instead of a handshake.
 func https(name string, behave func(*conn)) Sink {
 	return Sink{Name: name, Start: func(tb testing.TB) string {
 		return "https://" + serve(tb, behave) + "/hook"

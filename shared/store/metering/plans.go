@@ -217,9 +217,8 @@ func (m *Metering) UpdatePlan(ctx context.Context, bucket domain.BucketKey, id s
 	return plan, store.Wrap("update plan", err)
 }
 
-// PublishPlan makes a draft active. The version that was active before remains in use by its
-// subscriptions. ErrNotDraft: the plan is no draft. A *FeatureError describes a feature that does
-// not exist any more.
+// PublishPlan makes a draft active. The version that was active before stays active. ErrNotDraft:
+// the plan is no draft. A *FeatureError describes a feature that does not exist any more.
 func (m *Metering) PublishPlan(ctx context.Context, bucket domain.BucketKey, id string) (domain.Plan, error) {
 	plan, err := m.changePlan(ctx, auditlog.ActionPublishPlan, bucket, id, func(tx *gorm.DB, row *planRow) error {
 		if domain.PlanStatus(row.Status) != domain.PlanDraft {
