@@ -28,13 +28,13 @@ type scanner struct {
 	on     eventSet      // the event types of the member that is being read
 }
 
-// scopedFault counts only if the event turns out to be of one of the types.
+// scopedFault is a fault that counts only if the event is of one of the types.
 type scopedFault struct {
 	Fault
 	on eventSet
 }
 
-// scan reads the whole of body with read. Its error is that of ctx.
+// scan reads the whole body with read. Its error is ctx's.
 func scan(ctx context.Context, body []byte, src source, read func(*scanner) error) (Faults, error) {
 	src.body = body
 	s := &scanner{source: src, Scanner: jsonscan.New(ctx, body, jsonscan.Options{Around: src.around, Root: src.root})}
@@ -53,13 +53,13 @@ func scan(ctx context.Context, body []byte, src source, read func(*scanner) erro
 	return s.Faults(), nil
 }
 
-// scanNow is scan for what is bounded by the size of an event, and is never given up.
+// scanNow is scan for a body that is bounded by the size of an event. It is never broken off.
 func scanNow(body []byte, src source, read func(*scanner) error) Faults {
-	faults, _ := scan(context.Background(), body, src, read) // it does not end
+	faults, _ := scan(context.Background(), body, src, read) // the context does not end
 	return faults
 }
 
-// syntaxDetail says why a body is not JSON without any of its text.
+// syntaxDetail describes why a body is not JSON, without any of its text.
 func syntaxDetail(err *jsonscan.SyntaxError, size int) string {
 	switch {
 	case size == 0:
@@ -90,7 +90,7 @@ func (s *scanner) text(detail string, valid func(string) bool) (string, error) {
 	return text, nil
 }
 
-// refuse reads a value that must not be there, or not be like this.
+// refuse skips a value that must not be there, or not in this form, and notes a fault.
 func (s *scanner) refuse(detail string) error {
 	if err := s.Skip(); err != nil {
 		return err
@@ -105,8 +105,7 @@ func (s *scanner) require(pointer string, present bool) {
 	}
 }
 
-// size notes a fault if a value is too large. Its error ends the reading, as it does when the
-// scanner comes to its limit.
+// size notes a fault if a value is too large. An error ends the reading, as at the scanner's limit.
 func (s *scanner) size(pointer string, size int) error {
 	if size <= MaxEventSize {
 		return nil
@@ -119,7 +118,7 @@ func tooLarge(pointer string) Fault {
 	return Fault{Pointer: pointer, Detail: fmt.Sprintf("is larger than %d bytes", MaxEventSize), TooLarge: true}
 }
 
-// check notes a fault that counts for the event types in s.on only; "" is no fault.
+// check notes a fault that counts only for the event types in s.on; "" is no fault.
 func (s *scanner) check(detail string) {
 	if detail == "" {
 		return
@@ -127,13 +126,13 @@ func (s *scanner) check(detail string) {
 	switch {
 	case s.on == 0:
 		s.Here(detail)
-	case len(s.scoped) <= jsonscan.MaxFaults: // more would not be listed either
+	case len(s.scoped) <= jsonscan.MaxFaults: // more faults would not be listed
 		pointer, _ := s.Pointer()
 		s.scoped = append(s.scoped, scopedFault{Fault{Pointer: pointer, Detail: detail}, s.on})
 	}
 }
 
-// decide decides about the scoped faults of an event once its type is known.
+// decide notes the scoped faults of an event that count for its type.
 func (s *scanner) decide(t domain.EventType) {
 	for _, fault := range s.scoped {
 		if fault.on&setOf(t) != 0 {

@@ -7,9 +7,8 @@ import (
 	"waybill.dev/shared/jsonscan"
 )
 
-// Shipment returns the key under which an account's event is found by its shipment, given
-// the event's payload, which has been checked; nil: it has no data.shipmentId. It reads no
-// further than there.
+// Shipment returns the key of an account's shipment by which an event is found, from the event's
+// checked payload; nil: it has no data.shipmentId. It reads the payload only up to there.
 func Shipment(account string, payload []byte) *int64 {
 	text, ok := dataText(payload, "shipmentId")
 	if !ok {
@@ -19,13 +18,14 @@ func Shipment(account string, payload []byte) *int64 {
 	return &key
 }
 
-// Webhook returns the webhook that an alert is about, given its payload; empty: it names none.
+// Webhook returns the webhook that an alert is about, from the alert's payload; empty: the payload
+// names none.
 func Webhook(payload []byte) domain.WebhookID {
 	text, _ := dataText(payload, "webhookId")
 	return domain.WebhookID(text)
 }
 
-// dataText returns a text in an event's data; false: there is none of that name.
+// dataText returns a text in an event's data; false: it has no text with that name.
 func dataText(payload []byte, name string) (text string, ok bool) {
 	s := jsonscan.New(context.Background(), payload, jsonscan.Options{})
 	defer s.Free()
@@ -39,7 +39,7 @@ func dataText(payload []byte, name string) (text string, ok bool) {
 	return jsonscan.Value(value).Text()
 }
 
-// find goes into the object that is next, to the value of the member of that name.
+// find enters the next object and goes to the value of its member with a name.
 func find(s *jsonscan.Scanner, name string) bool {
 	if s.Kind() != '{' {
 		return false

@@ -24,8 +24,8 @@ func validDate(text string) bool {
 	return validTimestamp(text)
 }
 
-// scalarFault returns what is wrong with a scalar for a member of kind want; empty:
-// nothing. got is the kind of the token raw.
+// scalarFault returns the fault of a scalar as a member of kind want; empty: none. got is the kind
+// of the token raw.
 func scalarFault(want kind, got byte, raw jsonscan.Value) string {
 	isText := got == '"'
 	switch want {
@@ -57,7 +57,7 @@ func scalarFault(want kind, got byte, raw jsonscan.Value) string {
 	return ""
 }
 
-// textOf is what a string says.
+// textOf returns the text of a string.
 func textOf(raw jsonscan.Value) string {
 	text, _ := raw.Text()
 	return text
@@ -78,7 +78,7 @@ func unless(fine bool, detail string) string {
 	return detail
 }
 
-// isInteger reports whether a JSON number is a whole one, however it is written.
+// isInteger reports whether a JSON number is an integer, however it is written.
 func isInteger(raw []byte) bool {
 	mantissa, exponent, scientific := bytes.Cut(raw, []byte("e"))
 	if !scientific {
@@ -92,14 +92,14 @@ func isInteger(raw []byte) bool {
 	if len(fraction) == 0 {
 		significant := bytes.TrimRight(digits, "0")
 		if len(significant) == 0 || string(significant) == "-" {
-			return true // 0, whatever its exponent is
+			return true // 0 with any exponent is 0
 		}
 		return exponent[0] != '-' || fewer(exponent, len(digits)-len(significant))
 	}
 	return exponent[0] != '-' && !fewer(exponent, len(fraction)-1)
 }
 
-// fewer reports whether the digits of an exponent, without its sign, say at most n.
+// fewer reports whether the digits of an exponent, without its sign, are a number of at most n.
 func fewer(exponent []byte, n int) bool {
 	digits := bytes.TrimLeft(exponent, "+-0")
 	limit := strconv.Itoa(n)

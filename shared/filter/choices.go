@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// choices are the values of an $in or $nin, in little more memory than they take as they are written:
-// sorted, one after the other in one text. A filter is so short that an end fits in 16 bits.
+// choices are the values of an $in or $nin, in little more memory than their text: sorted, one after
+// the other in one text. A filter is so short that the end of a value fits in 16 bits.
 type choices struct {
-	text string // of each value its kind and its key's text
+	text string // for each value its kind and its key's text
 	ends []uint16
 }
 
-// newChoices returns choices, or nil when they take more than fits, which MaxSize rules out.
+// newChoices returns choices, or nil if the values are too long, which MaxSize rules out.
 func newChoices(set keys) *choices {
 	entries := make([]string, 0, len(set))
 	for key := range set {
@@ -41,7 +41,7 @@ func (c *choices) at(i int) (kind byte, text string) {
 	return c.text[from], c.text[from+1 : c.ends[i]]
 }
 
-// has reports whether a value is one of them.
+// has reports whether a value is one of the choices.
 func (c *choices) has(kind byte, text []byte) bool {
 	low, high := 0, len(c.ends)
 	for low < high {

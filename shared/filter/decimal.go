@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// decimal is a number as it was written, exactly: sign × 0.digits × 10^exponent. It takes as
-// much memory as the text of the number, however large the exponent is.
+// decimal is the exact value of a number: sign × 0.digits × 10^exponent. It takes as much memory as
+// the text of the number, however large the exponent is.
 type decimal struct {
 	sign     int    // -1, 0 or 1
 	digits   []byte // without zeros at either end
 	exponent exponent
 }
 
-// newDecimal reads a number that is known to be good JSON.
+// newDecimal reads a number that is known to be valid JSON.
 func newDecimal(raw []byte) decimal {
 	d := decimal{sign: 1}
 	if raw[0] == '-' {
@@ -49,7 +49,7 @@ func (d decimal) compare(other decimal) int {
 	return d.sign * order
 }
 
-// text is the same for equal numbers, and for no others.
+// text returns the same text for equal numbers, and different texts for others.
 func (d decimal) text() string {
 	if d.sign == 0 {
 		return "0"
@@ -64,20 +64,21 @@ func (d decimal) text() string {
 	return b.String()
 }
 
-// exponent is a whole number. It is small where wide is nil.
+// exponent is an integer. If wide is nil, its value is small.
 type exponent struct {
 	small int64
 	wide  *big.Int
 }
 
 const (
-	narrow = 17 // an exponent with so many digits stays small, whatever is added
-	// widest bounds the digits of an exponent: larger ones count as equal, so that no event costs more than its text.
+	narrow = 17 // an exponent with so many digits stays small after an addition
+	// widest bounds the digits of an exponent: larger exponents count as equal, so that no event costs more than
+	// its text.
 	widest = 1000
 )
 
-// newExponent returns the number that was written, plus another, which is as large as a text is
-// long.
+// newExponent returns the written number plus another number, which is at most as large as a text
+// is long.
 func newExponent(written []byte, plus int64) exponent {
 	sign, digits := "", written
 	if len(written) > 0 && (written[0] == '-' || written[0] == '+') {

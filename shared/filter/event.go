@@ -7,16 +7,16 @@ import (
 	"waybill.dev/shared/jsonscan"
 )
 
-// Event is the payload of an event, of which no more is read than filters ask for, and
-// nothing twice. It is for one goroutine.
+// Event is the payload of an event. Only the parts that filters ask for are read, each of them
+// once. Only one goroutine may use it.
 type Event struct {
 	root    value
 	instant time.Time // its timestamp, once read
-	timed   bool      // it has been read
+	timed   bool      // instant has been read
 }
 
-// Read returns an event. Its payload, {"id","type","timestamp","data"}, must be good JSON
-// without repeated names, as that of every accepted event is.
+// Read returns an event. Its payload, {"id","type","timestamp","data"}, must be valid JSON without
+// repeated names, like that of every accepted event.
 func Read(payload []byte) *Event {
 	return &Event{root: value{raw: payload, kind: jsonscan.Value(payload).Kind()}}
 }
@@ -25,14 +25,14 @@ func Read(payload []byte) *Event {
 type value struct {
 	raw  jsonscan.Value
 	kind byte
-	read *reading // nil: nothing has been read of it yet
+	read *reading // nil: no part of it has been read yet
 }
 
-// reading is what has been read of a value.
+// reading is the part of a value that has been read.
 type reading struct {
 	members []member         // of an object
-	places  map[string]int32 // of those members, where they are many
-	keys    keys             // of an array's elements
+	places  map[string]int32 // indexes of members, if there are many
+	keys    keys             // of the elements of an array
 	text    []byte           // of a string
 	number  decimal
 }
@@ -42,10 +42,10 @@ type member struct {
 	value value
 }
 
-// fewMembers are compared one by one.
+// Up to fewMembers members are compared one by one.
 const fewMembers = 8
 
-// at returns what a path leads to; nil: the event has no such thing.
+// at returns the value at a path; nil: the event has none.
 func (e *Event) at(p *path) *value {
 	v := &e.root
 	for _, name := range p.names {
@@ -56,7 +56,7 @@ func (e *Event) at(p *path) *value {
 	return v
 }
 
-// member returns the last of the members with a name; nil: there is none.
+// member returns the last member with a name; nil: there is none.
 func (v *value) member(name string) *value {
 	if v.kind != '{' {
 		return nil
@@ -78,7 +78,7 @@ func (v *value) member(name string) *value {
 	return nil
 }
 
-// open reads the members of an object. Their values are passed over.
+// open reads the members of an object, and skips their values.
 func (v *value) open() {
 	v.read = &reading{members: make([]member, 0, fewMembers)}
 	for quoted, raw := range v.raw.Members() {
@@ -93,7 +93,7 @@ func (v *value) open() {
 	}
 }
 
-// says returns what a string says.
+// says returns the text of a string.
 func (v *value) says() []byte {
 	if v.read == nil {
 		v.read = &reading{text: textOf(v.raw)}
@@ -119,7 +119,7 @@ func (v *value) key() Key {
 	return Key{Kind: v.kind}
 }
 
-// has returns the keys of an array's elements.
+// has returns the keys of the elements of an array.
 func (v *value) has() keys {
 	if v.read != nil {
 		return v.read.keys
@@ -136,14 +136,14 @@ func (v *value) has() keys {
 
 // time returns the event's timestamp.
 func (e *Event) time(v *value) time.Time {
-	if !e.timed && v.kind == '"' { // it is, in each accepted event
+	if !e.timed && v.kind == '"' { // it is a string in each accepted event
 		e.instant, e.timed = instantOf(v.says()), true
 	}
 	return e.instant
 }
 
-// Keys calls yield with the keys that the event has where a filter needs some: that of the
-// value, or those of an array's elements.
+// Keys calls yield with the keys that the event has at the path of need: the key of the value, or
+// the keys of an array's elements.
 func (e *Event) Keys(need Need, yield func(Key)) {
 	v := e.at(need.path)
 	switch {
@@ -157,8 +157,8 @@ func (e *Event) Keys(need Need, yield func(Key)) {
 	}
 }
 
-// Names returns the names of data's members, each once: whoever sends a name many times must not
-// be looked at as often. Their bytes must not be changed.
+// Names returns the names of data's members, each once, so that a name that is sent many times is
+// not looked up as often. The bytes must not be changed.
 func (e *Event) Names() iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		data := e.root.member("data")

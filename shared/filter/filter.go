@@ -1,11 +1,11 @@
-// Package filter chooses among events: a filter is a JSON object that says what an event
-// must have. It is parsed strictly and once, and evaluated over the bytes of events without
-// decoding more of them than the filter asks for.
+// Package filter selects events: a filter is a JSON object that says what an event must have. It is
+// parsed strictly and once, and evaluated over the bytes of events; it decodes only the parts that
+// it needs.
 //
-// A filter's names are paths, type, timestamp, or data. and the names of members with dots
-// between them, or $and, $or and $not. All of them must match. A path's value is what the
-// event must have there ($eq), or an object of operators. A path that an event does not have
-// matches $exists: false, $ne, $nin and $not alone. Null is a value.
+// A filter's names are paths, or $and, $or and $not. A path is type, timestamp, or data. and the
+// names of members with dots between them. All of them must match. A path's value is the value that
+// the event must have there ($eq), or an object of operators. A path that an event does not have
+// matches only $exists: false, $ne, $nin and $not. Null is a value.
 package filter
 
 import (
@@ -21,22 +21,21 @@ import (
 
 // Bounds of a filter.
 const (
-	MaxSize    = 8 << 10 // bytes, as it was written
-	MaxClauses = 50      // comparisons; $and, $or and $not are none
-	MaxDepth   = 8       // objects and arrays within each other, the filter itself included
+	MaxSize    = 8 << 10 // bytes, as written
+	MaxClauses = 50      // comparisons; $and, $or and $not don't count
+	MaxDepth   = 8       // nesting of objects and arrays, the filter itself included
 )
 
-// Filter is a filter that was found good. It is never changed, and may be used by many at
-// once.
+// Filter is a valid filter. It is never changed, and may be used concurrently.
 type Filter struct{ root part }
 
-// Parse reads a filter. Faults say all that is wrong with it, with pointers that begin at the
-// filter; none: it is good.
+// Parse reads a filter. It returns all faults, with pointers that begin at the filter; none: the
+// filter is valid.
 func Parse(text []byte) (*Filter, []jsonscan.Fault) {
 	if len(text) > MaxSize {
 		return nil, []jsonscan.Fault{{Detail: fmt.Sprintf("must have at most %d bytes", MaxSize)}}
 	}
-	faults, err := jsonscan.Check(context.Background(), text, jsonscan.Options{}) // its size bounds it
+	faults, err := jsonscan.Check(context.Background(), text, jsonscan.Options{}) // the size of the text bounds the check
 	if syntax, ok := errors.AsType[*jsonscan.SyntaxError](err); ok {
 		return nil, []jsonscan.Fault{{Detail: "is not valid JSON, from byte " + strconv.Itoa(syntax.Offset) + " on"}}
 	}
@@ -54,7 +53,7 @@ func Parse(text []byte) (*Filter, []jsonscan.Fault) {
 	return &Filter{root}, nil
 }
 
-// Matches reports whether an event has all that the filter asks for.
+// Matches reports whether an event matches the filter.
 func (f *Filter) Matches(e *Event) bool { return f.root.miss(e) == nil }
 
 // Miss is the clause that an event does not match.
@@ -63,8 +62,8 @@ type Miss struct {
 	Clause  string // in words of the filter, such as: data.weightKg $gt 10
 }
 
-// Miss returns the first clause that an event does not match; ok is false when it matches
-// the filter. Of $or and $not, whose parts don't decide alone, it is the whole.
+// Miss returns the first clause that an event does not match; ok is false when it matches the
+// filter. For $or and $not it is the whole clause, because their parts don't decide alone.
 func (f *Filter) Miss(e *Event) (miss Miss, ok bool) {
 	p := f.root.miss(e)
 	if p == nil {
@@ -76,9 +75,9 @@ func (f *Filter) Miss(e *Event) (miss Miss, ok bool) {
 // part is a clause of a filter, or several parts that belong together.
 type part struct {
 	op      operator
-	path    *path    // what it is about; nil: parts of the filter itself
-	pointer string   // of it in the filter
-	raw     []byte   // what stands behind the operator, as it was written
+	path    *path    // the path that it is about; nil: it contains parts of the filter itself
+	pointer string   // of the part in the filter
+	raw     []byte   // the value of the operator, as written
 	parts   []part   // of $and, $or and $not
 	operand *operand // of the other operators
 	choices *choices // of $in and $nin
@@ -129,7 +128,8 @@ func compact(raw []byte) string {
 	return b.String()
 }
 
-// Need is what an event must have so that a filter can match: at a path one of the keys.
+// Need is a condition that an event must meet to match a filter: at a path it must have one of the
+// keys.
 type Need struct {
 	Keys []Key
 	path *path
@@ -138,11 +138,11 @@ type Need struct {
 // Path returns the path as it is written.
 func (n Need) Path() string { return n.path.text }
 
-// Name returns the member of data that the path begins with; empty: it is not in data.
+// Name returns the member of data with which the path begins; empty: the path is not in data.
 func (n Need) Name() string { return n.path.name() }
 
-// Needs returns what an event must have: for each path that the filter compares with values
-// alone, those values. Who has many filters finds by it the few that an event may match.
+// Needs returns conditions that an event must meet: the values at each path that the filter only
+// compares with values. A caller with many filters uses it to find the few that an event may match.
 func (f *Filter) Needs() []Need { return f.root.needs(nil) }
 
 func (p *part) needs(list []Need) []Need {

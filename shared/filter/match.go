@@ -4,7 +4,7 @@ import (
 	"bytes"
 )
 
-// miss returns the part that an event does not match; nil: it matches.
+// miss returns the part that an event does not match; nil: the event matches.
 func (p *part) miss(e *Event) *part {
 	switch p.op {
 	case opAnd:
@@ -33,7 +33,8 @@ func (p *part) miss(e *Event) *part {
 	return p
 }
 
-// compares reports whether a clause matches what its path leads to; nil: that is missing.
+// compares reports whether a clause matches the value at its path; nil: the event has no value
+// there.
 func (p *part) compares(e *Event, v *value) bool {
 	switch p.op {
 	case opExists:
@@ -85,7 +86,7 @@ func (p *part) equal(e *Event, v *value) bool {
 	return p.operand.equals(v.raw)
 }
 
-// among reports whether the value, or an element of the array that it is, is one of the keys.
+// among reports whether the value, or one of its elements if it is an array, is one of the keys.
 func (p *part) among(e *Event, v *value) bool {
 	switch {
 	case p.path.instant:
@@ -105,7 +106,7 @@ func (p *part) among(e *Event, v *value) bool {
 	return false
 }
 
-// contained reports whether an array has the operand, or a text has it as a part.
+// contained reports whether an array has the operand as an element, or a text has it as a part.
 func (p *part) contained(v *value) bool {
 	switch v.kind {
 	case '"':
@@ -118,7 +119,7 @@ func (p *part) contained(v *value) bool {
 	return false
 }
 
-// order compares a value with the operand; ok is false when they are of two kinds.
+// order compares a value with the operand; ok is false when they are of different kinds.
 func (o *operand) order(e *Event, v *value) (order int, ok bool) {
 	switch o.kind {
 	case instantKind:

@@ -9,7 +9,7 @@ import (
 	"waybill.dev/shared/jsonscan"
 )
 
-// operator is one of a filter, as it is written.
+// operator is an operator of a filter, as it is written.
 type operator string
 
 // The operators.
@@ -50,7 +50,7 @@ type path struct {
 
 const dataPrefix = "data."
 
-// name returns the member of data that the path begins with; empty: it is not in data.
+// name returns the member of data with which the path begins; empty: the path is not in data.
 func (p *path) name() string {
 	if len(p.names) < 2 {
 		return ""
@@ -58,7 +58,7 @@ func (p *path) name() string {
 	return p.names[1]
 }
 
-// newPath returns the path that a text is; nil: it is none.
+// newPath returns the path of a text; nil: the text is no path.
 func newPath(text string) *path {
 	switch {
 	case text == "type":
@@ -75,7 +75,7 @@ func newPath(text string) *path {
 	return &path{text: text, names: names}
 }
 
-// parser reads a filter, which is known to be good JSON without repeated names.
+// parser reads a filter, which is known to be valid JSON without repeated names.
 type parser struct {
 	faults  []jsonscan.Fault
 	clauses int
@@ -91,7 +91,7 @@ func (p *parser) part(op operator, to *path, value jsonscan.Value, at []string) 
 	return part{op: op, path: to, pointer: pointer, raw: value}
 }
 
-// below returns a place within another.
+// below returns the place of a member of another place.
 func below(at []string, name string) []string { return append(slices.Clip(at), name) }
 
 // fits notes a fault when an object or array is too deep in the filter.
@@ -133,9 +133,9 @@ func (p *parser) filter(value jsonscan.Value, at []string, depth int) part {
 		p.fault("must have a path or an operator", at)
 	}
 	if len(whole.parts) == 1 {
-		return whole.parts[0] // it decides alone
+		return whole.parts[0] // a single part decides alone
 	}
-	whole.parts = slices.Clone(whole.parts) // without room for more
+	whole.parts = slices.Clone(whole.parts) // without unused capacity
 	return whole
 }
 
@@ -164,7 +164,7 @@ func (p *parser) joined(op operator, to *path, value jsonscan.Value, at []string
 	return whole
 }
 
-// condition reads what a path must have: a value, or an object of operators; depth counts that.
+// condition reads the condition on a path: a value, or an object of operators, which depth counts.
 func (p *parser) condition(to *path, value jsonscan.Value, at []string, depth int) part {
 	if value.Kind() != '{' {
 		return p.clause(opEq, to, value, at, depth)
@@ -195,14 +195,14 @@ func (p *parser) condition(to *path, value jsonscan.Value, at []string, depth in
 		p.fault("must have an operator", at)
 	}
 	if len(whole.parts) == 1 {
-		return whole.parts[0] // it decides alone
+		return whole.parts[0] // a single part decides alone
 	}
-	whole.parts = slices.Clone(whole.parts) // without room for more
+	whole.parts = slices.Clone(whole.parts) // without unused capacity
 	return whole
 }
 
-// clause reads what stands behind an operator that compares; depth counts it when it is an object
-// or an array.
+// clause reads the value of an operator that compares; if it is an object or an array, depth counts
+// it.
 func (p *parser) clause(op operator, to *path, value jsonscan.Value, at []string, depth int) part {
 	p.clauses++
 	c := p.part(op, to, value, at)
@@ -237,7 +237,7 @@ func (p *parser) clause(op operator, to *path, value jsonscan.Value, at []string
 	return c
 }
 
-// operand reads a value that is compared with.
+// operand reads a value for comparison.
 func (p *parser) operand(to *path, value jsonscan.Value, at []string, depth int) *operand {
 	if kind := value.Kind(); kind == '{' || kind == '[' {
 		if depth+nesting(value)-1 > MaxDepth {
@@ -278,7 +278,7 @@ func (p *parser) several(to *path, value jsonscan.Value, at []string, depth int)
 	return list
 }
 
-// nesting is how many objects and arrays are within each other, the value included.
+// nesting returns how deep objects and arrays are nested, the value included.
 func nesting(value jsonscan.Value) int {
 	depth, deepest := 0, 0
 	for quoted, i := false, 0; i < len(value); i++ {

@@ -2,22 +2,22 @@ package filter
 
 import "slices"
 
-// Range is what an event must have so that a filter can match: at a path a value between two
-// others, both included. A bound that is not there is open.
+// Range is a condition that an event must meet to match a filter: at a path it must have a value
+// between two others, both included. A missing bound is open.
 type Range struct {
 	path      *path
 	kind      byte // of the bounds
 	low, high *operand
 }
 
-// Place is the same for ranges of one path and one kind of values.
+// Place returns the same text for ranges of one path and one kind of values.
 func (r Range) Place() string { return string(r.kind) + r.path.text }
 
-// Name returns the member of data that the path begins with; empty: it is not in data.
+// Name returns the member of data with which the path begins; empty: the path is not in data.
 func (r Range) Name() string { return r.path.name() }
 
-// Range returns a range that an event must be within; false: the filter asks for none. One with
-// both bounds is preferred.
+// Range returns a range that an event must be within; false: the filter has none. It prefers a
+// range with both bounds.
 func (f *Filter) Range() (best Range, ok bool) {
 	for _, r := range f.root.ranges(nil) {
 		if !ok || r.low != nil && r.high != nil && (best.low == nil || best.high == nil) {
@@ -27,7 +27,7 @@ func (f *Filter) Range() (best Range, ok bool) {
 	return best, ok
 }
 
-// ranges appends the ranges of a part, those of one place joined.
+// ranges appends the ranges of a part, and joins those of one place.
 func (p *part) ranges(list []Range) []Range {
 	if p.op == opAnd {
 		for i := range p.parts {
@@ -57,11 +57,11 @@ func (p *part) ranges(list []Range) []Range {
 	return list
 }
 
-// Ranges finds those of many ranges of one place that an event is within. It never changes.
+// Ranges are ranges of one place. They find those that an event is within. They never change.
 type Ranges struct {
 	sorted []numbered // by their low bound
-	// highest has for the middle of each part of sorted, halved again and again, the highest bound
-	// in that part.
+	// highest has, for the middle of each part of sorted (halved again and again), the highest
+	// bound in that part.
 	highest []*operand
 }
 
@@ -70,7 +70,7 @@ type numbered struct {
 	number int
 }
 
-// NewRanges returns them; it numbers them as they stand in the list.
+// NewRanges returns the ranges of a list, numbered as in the list.
 func NewRanges(list []Range) *Ranges {
 	r := &Ranges{highest: make([]*operand, len(list))}
 	for i, each := range list {
@@ -91,7 +91,7 @@ func NewRanges(list []Range) *Ranges {
 	return r
 }
 
-// measure notes the highest bound from one place to another; nil: it is open.
+// measure notes the highest bound from one place to another; nil: the bound is open.
 func (r *Ranges) measure(from, to int) *operand {
 	middle := (from + to) / 2
 	highest := r.sorted[middle].high
@@ -107,8 +107,8 @@ func (r *Ranges) measure(from, to int) *operand {
 	return highest
 }
 
-// Find calls yield with the numbers of the ranges that an event is within. What it costs grows with
-// how many these are, and with the logarithm of how many there are.
+// Find calls yield with the numbers of the ranges that an event is within. Its cost grows with the
+// number of these, and with the logarithm of the number of all ranges.
 func (r *Ranges) Find(e *Event, yield func(number int)) {
 	if v := e.at(r.sorted[0].path); v != nil {
 		r.find(e, v, 0, len(r.sorted), yield)
@@ -125,7 +125,7 @@ func (r *Ranges) find(e *Event, v *value, from, to int, yield func(number int)) 
 		each := r.sorted[middle]
 		if each.low != nil {
 			if order, ok := each.low.order(e, v); !ok || order < 0 {
-				return // the low bounds of those behind are higher still
+				return // the low bounds after this one are higher still
 			}
 		}
 		if atMost(e, v, each.high) {

@@ -9,19 +9,19 @@ import (
 	"waybill.dev/shared/rfc3339"
 )
 
-// Key stands for a value that is neither object nor array: equal values have equal keys,
-// however they are written.
+// Key stands for a value that is neither object nor array: equal values have equal keys, however
+// they are written.
 type Key struct {
-	Kind byte   // as jsonscan.Value has it; instantKind: a time
-	Text string // of a string, or of a number in one form
+	Kind byte   // as in jsonscan.Value; instantKind: a time
+	Text string // of a string, or of a number in a normal form
 }
 
-// instantKind is the kind of the event's timestamp and of what it is compared with.
+// instantKind is the kind of the event's timestamp and of operands for it.
 const instantKind = '@'
 
 type keys map[Key]struct{}
 
-// operand is a value that a filter compares with.
+// operand is a value with which a filter compares.
 type operand struct {
 	kind     byte
 	text     []byte
@@ -52,7 +52,7 @@ func newOperand(value jsonscan.Value) *operand {
 	return o
 }
 
-// toInstant makes a text the time that it is.
+// toInstant turns the operand's text into a time; false: the text is none.
 func (o *operand) toInstant() bool {
 	if o.kind != '"' {
 		return false
@@ -63,7 +63,7 @@ func (o *operand) toInstant() bool {
 	return ok
 }
 
-// instantOf returns the time that a text is; the zero time: it is none.
+// instantOf returns the time of a text; the zero time: the text is none.
 func instantOf(text []byte) time.Time {
 	at, _ := rfc3339.Parse(string(text))
 	return at
@@ -92,7 +92,7 @@ func instantKey(at time.Time) Key {
 	return Key{instantKind, string(strconv.AppendInt(append(b, '.'), int64(at.Nanosecond()), 10))}
 }
 
-// equals compares with a value of an event. The order of an object's members is nothing.
+// equals compares with a value of an event. The order of an object's members does not matter.
 func (o *operand) equals(value jsonscan.Value) bool {
 	if value.Kind() != o.kind {
 		return false
@@ -129,7 +129,7 @@ func (o *operand) hasMembers(value jsonscan.Value) bool {
 	return n == len(o.members)
 }
 
-// textOf returns what a string says. It is a part of the string where that has no escapes.
+// textOf returns the text of a string. If the string has no escapes, the text is a part of it.
 func textOf(value jsonscan.Value) []byte {
 	if bytes.IndexByte(value, '\\') < 0 {
 		return value[1 : len(value)-1]

@@ -14,19 +14,19 @@ import (
 	"waybill.dev/shared/rfc3339"
 )
 
-// Form reads the members of a JSON object one by one and gathers what is wrong with
-// them. What no one asked for is an unknown field.
+// Form reads the members of a JSON object one by one and collects the faults. A member that is not
+// read is an unknown field.
 type Form struct {
 	at       string // where the object is in the body, as a JSON pointer
 	names    []string
 	values   map[string]jsonscan.Value
 	asked    map[string]bool
 	notes    *notes  // of the whole body
-	elements []*Form // objects within, which are read for themselves
+	elements []*Form // objects in it, which are read separately
 }
 
-// ParseForm reads body, which must be one JSON object. It fails with a *problem.Problem
-// when the body is no JSON, or no object.
+// ParseForm reads body, which must be one JSON object. It fails with a *problem.Problem when the
+// body is not JSON, or not an object.
 func ParseForm(body []byte) (*Form, error) {
 	faults, err := scan(body)
 	if err != nil {
@@ -54,27 +54,27 @@ func Pointer(parts ...string) string {
 	return b.String()
 }
 
-// Fault adds a fault at the place that parts lead to.
+// Fault adds a fault at the place given by parts.
 func (f *Form) Fault(detail string, parts ...string) {
 	pointer, whole := jsonscan.Below(f.at, parts...)
 	f.notes.add(problem.Fault{Pointer: pointer, Detail: jsonscan.Shown(detail, whole)})
 }
 
-// Ignore accepts the named members whatever they hold.
+// Ignore accepts the named members with any value.
 func (f *Form) Ignore(names ...string) {
 	for _, name := range names {
 		f.asked[name] = true
 	}
 }
 
-// Err returns the faults, unknown fields included, as a *problem.Problem, or nil. Each
-// place is named once.
+// Err returns the faults, unknown fields included, as a *problem.Problem, or nil. Each place is
+// listed once.
 func (f *Form) Err() error {
 	f.unknown()
 	return f.notes.err(func(a, b problem.Fault) int { return strings.Compare(a.Pointer, b.Pointer) })
 }
 
-// unknown notes what no one has asked for, in the object and in those within.
+// unknown notes the members that were not read, in the object and in the objects in it.
 func (f *Form) unknown() {
 	for _, name := range f.names {
 		if !f.asked[name] {
@@ -86,13 +86,13 @@ func (f *Form) unknown() {
 	}
 }
 
-// Has reports whether the member is there, null included.
+// Has reports whether the member exists, also if it is null.
 func (f *Form) Has(name string) bool {
 	_, ok := f.values[name]
 	return ok
 }
 
-// Null reports whether the member is there and null, and accepts it then.
+// Null reports whether the member exists and is null. If so, it accepts the member.
 func (f *Form) Null(name string) bool {
 	if f.values[name].Kind() == 'n' {
 		f.asked[name] = true
@@ -101,7 +101,7 @@ func (f *Form) Null(name string) bool {
 	return false
 }
 
-// Require adds a fault for each of the named members that is not there.
+// Require adds a fault for each of the named members that is missing.
 func (f *Form) Require(names ...string) {
 	for _, name := range names {
 		if !f.Has(name) {
@@ -194,8 +194,8 @@ func (f *Form) Time(name string) (at time.Time, ok bool) {
 	return at, ok
 }
 
-// Texts returns an array of min to max strings. Elements of another type are faults, and
-// "" in the result, so that the others keep their index.
+// Texts returns an array of min to max strings. Elements of another type are faults, and "" in the
+// result, so that the other elements keep their index.
 func (f *Form) Texts(name string, minimum, maximum int) (texts []string, ok bool) {
 	values, ok := f.array(name, minimum, maximum)
 	for i, value := range values {
@@ -209,8 +209,8 @@ func (f *Form) Texts(name string, minimum, maximum int) (texts []string, ok bool
 	return texts, ok
 }
 
-// Numbers returns an array of min to max numbers, each from low to high; ok is false
-// when anything of it is faulty.
+// Numbers returns an array of min to max numbers, each from low to high; ok is false when any part
+// of it is faulty.
 func (f *Form) Numbers(name string, minimum, maximum int, low, high float64) (numbers []float64, ok bool) {
 	values, ok := f.array(name, minimum, maximum)
 	if !ok {
@@ -245,7 +245,7 @@ func (f *Form) array(name string, minimum, maximum int) ([]jsonscan.Value, bool)
 // Pair is a member of an object of strings.
 type Pair struct{ Name, Value string }
 
-// Pairs returns an object of at most max strings, in the order of the body.
+// Pairs returns an object of at most maximum strings, in the order of the body.
 func (f *Form) Pairs(name string, maximum int) (pairs []Pair, ok bool) {
 	names, values, ok := f.object(name, maximum)
 	if !ok {
@@ -263,7 +263,8 @@ func (f *Form) Pairs(name string, maximum int) (pairs []Pair, ok bool) {
 	return pairs, ok
 }
 
-// Lists returns an object of at most max members. Each is an array of 1 to most strings, or one string.
+// Lists returns an object of at most maximum members. Each is an array of 1 to most strings, or one
+// string.
 func (f *Form) Lists(name string, maximum, most int) (lists map[string][]string, ok bool) {
 	names, values, ok := f.object(name, maximum)
 	if !ok {
@@ -288,7 +289,7 @@ func (f *Form) Lists(name string, maximum, most int) (lists map[string][]string,
 	return lists, ok
 }
 
-// object returns the members of an object, at most so many, and their names in the order of the body.
+// object returns the members of an object, at most maximum, and their names in the order of the body.
 func (f *Form) object(name string, maximum int) (names []string, values map[string]jsonscan.Value, ok bool) {
 	raw, ok := f.take(name, '{', "an object")
 	if !ok {
@@ -306,11 +307,11 @@ func unquote(value jsonscan.Value) string {
 	return text
 }
 
-// lastTime is the last that can be written in UTC.
+// lastTime is the last time that RFC 3339 can express in UTC.
 var lastTime = time.Date(9999, time.December, 31, 23, 59, 59, 999999999, time.UTC) //nolint:gochecknoglobals // a constant
 
-// parseTime reads an RFC 3339 time of the years 1970 to 9999. One that an offset puts beyond
-// them is the last of them.
+// parseTime reads an RFC 3339 time of the years 1970 to 9999. If an offset puts it after these
+// years, it returns the last time of them.
 func parseTime(text string) (time.Time, bool) {
 	at, ok := rfc3339.Parse(text)
 	if at.After(lastTime) {

@@ -13,8 +13,8 @@ func (f *Form) Object(name string) (value []byte, ok bool) {
 	return f.take(name, '{', "an object")
 }
 
-// Inner returns a member that is an object, to be read for itself. Its faults are reported
-// with those of the form.
+// Inner returns a member that is an object, to be read separately. Its faults are reported with
+// those of the form.
 func (f *Form) Inner(name string) (inner *Form, ok bool) {
 	value, ok := f.take(name, '{', "an object")
 	if !ok {
@@ -24,14 +24,14 @@ func (f *Form) Inner(name string) (inner *Form, ok bool) {
 	return element.Form, ok
 }
 
-// Element is an element of an array that holds objects, or texts in their place.
+// Element is an element of an array of objects, or of objects and texts.
 type Element struct {
 	Text string
-	Form *Form // nil: it is a text
+	Form *Form // nil: the element is a text
 }
 
-// Elements returns an array of min to max objects or, when texts is set, strings. Faults
-// of the objects are reported with those of the form that they belong to.
+// Elements returns an array of min to max objects or, if texts is true, also strings. Faults of the
+// objects are reported with those of the form to which they belong.
 func (f *Form) Elements(name string, minimum, maximum int, texts bool) (list []Element, ok bool) {
 	values, ok := f.array(name, minimum, maximum)
 	for i, value := range values {
@@ -49,7 +49,7 @@ func (f *Form) element(value jsonscan.Value, texts bool, parts ...string) (Eleme
 			f.Fault(tooMany, parts...)
 			return Element{}, false
 		}
-		at, _ := jsonscan.Below(f.at, parts...) // names that were asked for, and indexes
+		at, _ := jsonscan.Below(f.at, parts...) // the parts are known names, and indexes
 		form := &Form{at: at, names: names, values: values, asked: make(map[string]bool), notes: f.notes}
 		f.elements = append(f.elements, form)
 		return Element{Form: form}, true
@@ -63,8 +63,8 @@ func (f *Form) element(value jsonscan.Value, texts bool, parts ...string) (Eleme
 	return Element{}, false
 }
 
-// ParseForms reads body, which must be an array of min to max objects. whole has what is
-// wrong with any of them. It fails with a *problem.Problem when the body is no such array.
+// ParseForms reads body, which must be an array of min to max objects. whole has the faults of all
+// of them. It fails with a *problem.Problem when the body is no such array.
 func ParseForms(body []byte, minimum, maximum int) (whole *Form, forms []*Form, err error) {
 	faults, err := scan(body)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"waybill.dev/shared/problem"
 )
 
-// Query reads the parameters of a query one by one and gathers what is wrong with them.
-// A parameter that no one asked for is a fault: a misspelt filter must not list everything.
+// Query reads the parameters of a query one by one and collects the faults. A parameter that is not
+// read is a fault: a misspelt filter must not list everything.
 type Query struct {
 	values url.Values
 	asked  map[string]bool
@@ -33,7 +33,7 @@ func ParseQuery(raw string) *Query {
 	return q
 }
 
-// Fault adds a fault of a parameter. Of a long name, only the beginning is shown.
+// Fault adds a fault of a parameter. If the name is long, only its beginning is shown.
 func (q *Query) Fault(name, detail string) {
 	if len(name) > jsonscan.MaxPointer {
 		name = strings.ToValidUTF8(name[:jsonscan.MaxPointer], "")
@@ -53,8 +53,8 @@ func (q *Query) Err() error {
 	})
 }
 
-// Text returns the parameter; ok is false when it is absent. It may be given once, and
-// must be UTF-8 without U+0000.
+// Text returns the parameter; ok is false when it is absent. It may be given only once, and must be
+// UTF-8 without U+0000.
 func (q *Query) Text(name string) (text string, ok bool) {
 	q.asked[name] = true
 	values := q.values[name]
@@ -141,7 +141,7 @@ func (q *Query) Bool(name string) (value, ok bool) {
 	return text == "true", true
 }
 
-// Prefixed returns the parameters whose names start with prefix, by what follows it; nil:
+// Prefixed returns the parameters whose names start with prefix, by the rest of their names; nil:
 // there are none.
 func (q *Query) Prefixed(prefix string) map[string]string {
 	var found map[string]string

@@ -1,5 +1,5 @@
-// Package input reads request bodies and queries strictly: nothing is guessed, nothing
-// is ignored, and the faults of a request are named at once, up to a limit.
+// Package input reads request bodies and queries strictly: nothing is guessed, nothing is ignored,
+// and all faults of a request are reported at once, up to a limit.
 package input
 
 import (
@@ -13,22 +13,22 @@ import (
 	"waybill.dev/shared/problem"
 )
 
-// MaxDepth is how deep arrays and objects of a body may be nested.
+// MaxDepth is how deep arrays and objects in a body may be nested.
 const MaxDepth = jsonscan.MaxDepth
 
-// maxMembers bounds the members of an object that is read as a form, where each name must be
-// a known one.
+// maxMembers bounds the members of an object that is read as a form, where every name must be
+// known.
 const maxMembers = 1000
 
-// Check returns what is wrong with a JSON value that is no request's body: no JSON, or
-// something that JSON allows and Waybill does not. what is the word for it in faults. When
-// ctx ends before it is known, nothing is.
+// Check returns the faults of a JSON value that is not the body of a request: it is not JSON, or
+// has something that JSON allows and Waybill does not. Faults call the value what. If ctx ends
+// before that is known, Check returns no faults.
 func Check(ctx context.Context, value []byte, what string) []problem.Fault {
 	return check(ctx, value, what, jsonscan.Options{})
 }
 
-// CheckExact is Check for a value that is to be reckoned with exactly: numbers must not be
-// too long for that.
+// CheckExact is Check for a value that is used for exact arithmetic: numbers must not be too long
+// for that.
 func CheckExact(ctx context.Context, value []byte, what string) []problem.Fault {
 	return check(ctx, value, what, jsonscan.Options{Exact: true})
 }
@@ -41,7 +41,7 @@ func check(ctx context.Context, value []byte, what string, options jsonscan.Opti
 	return shown(found)
 }
 
-// shown are faults in the form that the caller gets.
+// shown returns faults in the form that the caller gets.
 func shown(found []jsonscan.Fault) []problem.Fault {
 	if len(found) == 0 {
 		return nil
@@ -53,10 +53,10 @@ func shown(found []jsonscan.Fault) []problem.Fault {
 	return faults
 }
 
-// scan reads a whole body once. It fails when the body is not JSON at all: nothing after the
-// first thing that is wrong can be trusted then. What is nested too deep ends it with a fault.
+// scan reads a whole body once. It fails when the body is not JSON at all, because nothing after
+// the first syntax error can be trusted. Nesting that is too deep ends it with a fault.
 func scan(body []byte) ([]problem.Fault, error) {
-	faults, err := jsonscan.Check(context.Background(), body, jsonscan.Options{}) // a body's size bounds it
+	faults, err := jsonscan.Check(context.Background(), body, jsonscan.Options{}) // the size of the body bounds the check
 	if syntax, ok := errors.AsType[*jsonscan.SyntaxError](err); ok {
 		return nil, problem.Invalid(problem.Fault{Detail: syntaxDetail(body, "body", syntax)})
 	}
@@ -73,8 +73,8 @@ func syntaxDetail(body []byte, what string, err *jsonscan.SyntaxError) string {
 	return "The " + what + " is not valid JSON, from byte " + strconv.Itoa(err.Offset) + " on."
 }
 
-// members returns the members of an object that scan found well-formed; ok is false when it
-// has more than limit.
+// members returns the members of an object that scan found valid; ok is false when it has more than
+// limit.
 func members(object jsonscan.Value, limit int) (names []string, values map[string]jsonscan.Value, ok bool) {
 	values = make(map[string]jsonscan.Value)
 	for raw, value := range object.Members() {
@@ -90,8 +90,8 @@ func members(object jsonscan.Value, limit int) (names []string, values map[strin
 	return names, values, true
 }
 
-// elements returns the elements of an array that scan found well-formed; ok is false when
-// there are not minimum to maximum of them.
+// elements returns the elements of an array that scan found valid; ok is false when there are fewer
+// than minimum or more than maximum.
 func elements(array jsonscan.Value, minimum, maximum int) (values []jsonscan.Value, ok bool) {
 	for element := range array.Elements() {
 		if len(values) == maximum {
@@ -102,7 +102,7 @@ func elements(array jsonscan.Value, minimum, maximum int) (values []jsonscan.Val
 	return values, len(values) >= minimum
 }
 
-// notes are the faults of a body, no more than are shown.
+// notes are the faults of a body, only as many as are shown.
 type notes struct {
 	faults []problem.Fault
 	more   bool
@@ -116,8 +116,8 @@ func (n *notes) add(fault problem.Fault) {
 	n.faults = append(n.faults, fault)
 }
 
-// err returns the faults in the order of their places, each place once, as a
-// *problem.Problem; nil: there are none.
+// err returns the faults in the order of their places, each place once, as a *problem.Problem; nil:
+// there are none.
 func (n *notes) err(compare func(a, b problem.Fault) int) error {
 	if len(n.faults) == 0 {
 		return nil

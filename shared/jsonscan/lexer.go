@@ -7,24 +7,24 @@ import (
 	"unicode/utf8"
 )
 
-// Reason is what keeps a text from being JSON.
+// Reason is why a text is not JSON.
 type Reason uint8
 
 // The reasons.
 const (
-	Malformed Reason = iota // the byte at the offset can't stand there
+	Malformed Reason = iota // the byte at the offset is not allowed there
 	Cut                     // the text ends too early
 	Second                  // another value follows, at the offset
-	Trailing                // something that is no value follows, at the offset
+	Trailing                // something that is not a value follows, at the offset
 )
 
-// SyntaxError says where a text stops being JSON. Its text has nothing of it.
+// SyntaxError says where a text stops being JSON. Its message contains nothing of the text.
 type SyntaxError struct {
 	Offset int
 	Reason Reason
 }
 
-// Error says where it is.
+// Error describes the place.
 func (e *SyntaxError) Error() string {
 	switch e.Reason {
 	case Cut:
@@ -39,7 +39,7 @@ func (s *Scanner) bad(at int) error { return &SyntaxError{Offset: at} }
 
 func (s *Scanner) cut() error { return &SyntaxError{Offset: len(s.body), Reason: Cut} }
 
-// kindOf is the kind of a value by its first byte.
+// kindOf returns the kind of a value by its first byte.
 func kindOf(c byte) byte {
 	switch c {
 	case '{', '[', '"', 't', 'f', 'n':
@@ -129,7 +129,7 @@ func (s *Scanner) number() error {
 	return nil
 }
 
-// digits reads one digit or more.
+// digits reads one or more digits.
 func (s *Scanner) digits() error {
 	start := s.pos
 	for s.pos < len(s.body) && s.body[s.pos]-'0' <= 9 {
@@ -144,7 +144,7 @@ func (s *Scanner) digits() error {
 	return s.bad(s.pos)
 }
 
-// string reads a string and returns it with its quotes; escaped says that it has escapes.
+// string reads a string and returns it with its quotes; escaped reports whether it has escapes.
 func (s *Scanner) string() (raw []byte, escaped bool, err error) {
 	start, body := s.pos, s.body
 	s.nul = false
@@ -182,7 +182,7 @@ func (s *Scanner) string() (raw []byte, escaped bool, err error) {
 	return nil, false, s.cut()
 }
 
-// escape returns the length of the escape at i. Half of a surrogate pair is none.
+// escape returns the length of the escape at i. Half of a surrogate pair is not an escape.
 func (s *Scanner) escape(i int) (int, error) {
 	if i+1 >= len(s.body) {
 		return 0, s.cut()
@@ -225,7 +225,7 @@ func (s *Scanner) escape(i int) (int, error) {
 	return length, nil
 }
 
-// unit returns the number of the escape \uXXXX at i.
+// unit returns the value of the escape \uXXXX at i.
 func (s *Scanner) unit(i int) (rune, error) {
 	unit, ok := hex(s.body[i:])
 	switch {
@@ -237,7 +237,7 @@ func (s *Scanner) unit(i int) (rune, error) {
 	return 0, s.bad(i)
 }
 
-// appendText appends what a string says that the scanner has found good.
+// appendText appends the text of a string that the scanner found valid.
 func appendText(b, raw []byte) []byte {
 	if len(raw) < len(`""`) {
 		return b
@@ -245,7 +245,7 @@ func appendText(b, raw []byte) []byte {
 	rest := raw[1 : len(raw)-1]
 	for {
 		i := bytes.IndexByte(rest, '\\')
-		if i < 0 || i+1 == len(rest) { // the latter is not in a good text
+		if i < 0 || i+1 == len(rest) { // the latter can't happen in a valid text
 			return append(b, rest...)
 		}
 		var n int
@@ -254,8 +254,8 @@ func appendText(b, raw []byte) []byte {
 	}
 }
 
-// appendEscape appends what the escape means that text begins with, and says how long that
-// is.
+// appendEscape appends the character of the escape with which text begins, and returns the length
+// of the escape.
 func appendEscape(b, text []byte) (out []byte, n int) {
 	switch c := text[1]; c {
 	case 'b':
@@ -274,7 +274,7 @@ func appendEscape(b, text []byte) (out []byte, n int) {
 	}
 	const length = len(`\u0000`)
 	unit, ok := hex(text)
-	if !ok { // not in a good text
+	if !ok { // not in a valid text
 		return append(b, 'u'), 2
 	}
 	if utf16.IsSurrogate(unit) && len(text) > length {
@@ -284,7 +284,7 @@ func appendEscape(b, text []byte) (out []byte, n int) {
 	return utf8.AppendRune(b, unit), length
 }
 
-// hex returns the number of the escape \uXXXX that text begins with.
+// hex returns the value of the escape \uXXXX with which text begins.
 func hex(text []byte) (unit rune, ok bool) {
 	if len(text) < len(`\u0000`) {
 		return 0, false

@@ -6,23 +6,23 @@ import (
 	"unicode/utf8"
 )
 
-// Names of an object are known by where they stand: four bytes each. Up to fewNames they are
-// compared one by one, more are in a hash table, of which at most three quarters are used.
+// The names of an object are stored as their places in the text: four bytes each. Up to fewNames
+// names are compared one by one; more are in a hash table that is at most three quarters full.
 const (
 	fewNames   = 16
 	firstTable = 64
 	keepTable  = 4 << 10
 )
 
-// A place in the text takes 31 bits. The last bit says that the name has escapes; 0 is
-// a free entry, as no name stands at the beginning of a text.
+// A place in the text takes 31 bits. The last bit says that the name has escapes. 0 is a free
+// entry, because no name is at the beginning of a text.
 const escapedName = 1 << 31
 
-// seed makes the places in a table nobody's guess.
+// seed makes the places in a table unpredictable.
 var seed = maphash.MakeSeed() //nolint:gochecknoglobals // never written again
 
-// fresh notes the name at start; false: the object has it already. That costs as much as the
-// name is long.
+// fresh notes the name at start; false: the object has that name already. The cost grows with the
+// length of the name.
 func (s *Scanner) fresh(f *frame, start int, name []byte, escaped bool) bool {
 	entry := uint32(start) // below 2 GiB
 	if escaped {
@@ -59,7 +59,7 @@ func (s *Scanner) tabulate(f *frame) {
 	s.names = s.names[:f.first]
 }
 
-// insert adds a name to the table; false: it is there.
+// insert adds a name to the table; false: the table has it already.
 func (s *Scanner) insert(f *frame, entry uint32, name []byte) bool {
 	mask := uint64(len(f.table) - 1)
 	at := maphash.Bytes(seed, name) & mask
@@ -82,9 +82,9 @@ func (s *Scanner) insert(f *frame, entry uint32, name []byte) bool {
 	return true
 }
 
-// growth says how many times larger the object's table becomes. Filling a large one anew is
-// slow, as each name is read again: it is done half as often where the rest of the text has
-// room for so many names.
+// growth returns the factor by which the object's table grows. Filling a large table again is slow,
+// because each name is read again: so it is done half as often if the rest of the text has room for
+// that many names.
 func (s *Scanner) growth(f *frame, at int) int {
 	const perMember = len(`"":0,`)
 	if len(f.table) >= keepTable && (len(s.body)-at)/perMember > 2*f.count {
@@ -102,7 +102,7 @@ func place(table []uint32, entry uint32, hash uint64) {
 	table[at] = entry
 }
 
-// forget lets the names of an object go. A small table is kept for the next one.
+// forget removes the names of an object. A small table is kept for the next object.
 func (s *Scanner) forget(f *frame) {
 	s.names = s.names[:f.first]
 	if f.table != nil && len(f.table) <= keepTable {
@@ -119,11 +119,11 @@ func (s *Scanner) same(entry uint32, name []byte) bool {
 	}
 	end := at + len(name)
 	return end < len(s.body) && s.body[end] == '"' && bytes.Equal(s.body[at:end], name) &&
-		bytes.IndexByte(name, '"') < 0 // else the entry's name has ended before
+		bytes.IndexByte(name, '"') < 0 // otherwise the entry's name ends before that
 }
 
-// says reports whether a string with escapes, of which rest begins behind the first quote, is
-// name. It ends with the first difference.
+// says reports whether the text of a string with escapes is name; rest begins after the first
+// quote. It stops at the first difference.
 func says(rest, name []byte) bool {
 	var room [utf8.UTFMax]byte
 	for rest[0] != '"' {

@@ -4,35 +4,35 @@ import (
 	"strconv"
 )
 
-// What faults may grow to, as names of members are their sender's.
+// Bounds of the size of faults, because their senders choose the names of members.
 const (
 	MaxFaults  = 100
 	MaxPointer = 256 // bytes of a pointer
 	maxName    = 128 // bytes of a name in it
 )
 
-// Fault is one thing that is wrong with a text. It names the place and the rule, never the
-// value that was found there.
+// Fault is one fault in a text. It has the place and the rule, never the value that was found
+// there.
 type Fault struct {
-	Pointer  string // RFC 6901, at most MaxPointer bytes; empty: the text as a whole
+	Pointer  string // RFC 6901, at most MaxPointer bytes; empty: the whole text
 	Detail   string
 	TooLarge bool // something is larger than it may be
 }
 
-// More is the detail of the last of MaxFaults faults when there are more.
+// More is the detail of the last of MaxFaults faults if there are more.
 const More = "has more faults, which are not listed here"
 
 // Step is a member or an element on the way to a value.
 type Step struct {
-	Name  []byte // the member's name with its quotes, as it is in the text; nil: it is an element
-	Index int    // the element's; -1: none yet, the array itself is meant
+	Name  []byte // the member's name with its quotes, as in the text; nil: the step is an element
+	Index int    // of the element; -1: none yet, the step is the array itself
 }
 
-// Path leads to a value.
+// Path is the way to a value.
 type Path []Step
 
-// At returns the pointer of the path below root. One that is too long, or has a name too long
-// to be shown, is cut before it: then whole is false. No more is ever built than is shown.
+// At returns the pointer of the path below root. If it is too long, or contains a name that is too
+// long, it is cut before that, and whole is false. Only the part that is shown is built.
 func (p Path) At(root string) (pointer string, whole bool) {
 	var room [MaxPointer]byte
 	b := append(room[:0], root...)
@@ -60,7 +60,7 @@ func (p Path) Place(root, detail string) Fault {
 	return Fault{Pointer: pointer, Detail: Shown(detail, whole)}
 }
 
-// Below returns the pointer of what names lead to below the pointer at, cut as Path.At does.
+// Below returns the pointer of the place that names lead to from the pointer at, cut as in Path.At.
 func Below(at string, names ...string) (pointer string, whole bool) {
 	b := []byte(at)
 	for _, name := range names {
@@ -75,7 +75,7 @@ func Below(at string, names ...string) (pointer string, whole bool) {
 	return string(b), true
 }
 
-// Shown is the detail of a fault whose pointer had to be cut.
+// Shown returns the detail of a fault, with a note if its pointer was cut.
 func Shown(detail string, whole bool) string {
 	if whole {
 		return detail
@@ -83,8 +83,8 @@ func Shown(detail string, whole bool) string {
 	return "has a member with a long name, which " + detail
 }
 
-// appendToken appends a part of a pointer; a name that is too long makes it long enough to
-// be cut.
+// appendToken appends a part of a pointer. A name that is too long makes the pointer so long that
+// it is cut.
 func appendToken[T []byte | string](b []byte, name T) []byte {
 	b = append(b, '/')
 	if len(name) > maxName {
@@ -103,11 +103,10 @@ func appendToken[T []byte | string](b []byte, name T) []byte {
 	return b
 }
 
-// Faults returns what has been noted so far.
+// Faults returns the faults that have been noted so far.
 func (s *Scanner) Faults() []Fault { return s.faults }
 
-// Pointer returns the pointer of the member or element that was read last, cut as Path.At
-// does.
+// Pointer returns the pointer of the member or element that was read last, cut as in Path.At.
 func (s *Scanner) Pointer() (pointer string, whole bool) { return s.path.At(s.options.Root) }
 
 // Here notes a fault of the value or name that was read last.
@@ -117,23 +116,23 @@ func (s *Scanner) Here(detail string) {
 	}
 }
 
-// NoNUL notes a fault when the string or name that was read last has U+0000: Postgres takes
-// it in no text or JSON value.
+// NoNUL notes a fault if the string or name that was read last has U+0000: Postgres can't store it
+// in a text or JSON value.
 func (s *Scanner) NoNUL() {
 	if s.nul && !s.options.AnyText {
 		s.Here("must not have U+0000")
 	}
 }
 
-// Add notes a fault. One more than MaxFaults is not noted: that there are more takes the
-// place of the last one, and the walk ends.
+// Add notes a fault. If there are more than MaxFaults, the last one is replaced by the note that
+// there are more, and the walk ends.
 func (s *Scanner) Add(fault Fault) {
 	if !s.full {
 		s.faults, s.full = Note(s.faults, fault)
 	}
 }
 
-// Note appends a fault to a list of at most MaxFaults; full says that there are more.
+// Note appends a fault to a list of at most MaxFaults; full reports that there are more.
 func Note(faults []Fault, fault Fault) (list []Fault, full bool) {
 	if len(faults) < MaxFaults {
 		return append(faults, fault), false

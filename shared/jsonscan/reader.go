@@ -6,17 +6,17 @@ import (
 	"strconv"
 )
 
-// Value is a value within a text that a Scanner has found good, as it was written. Nothing of
-// it is checked again, nothing is copied.
+// Value is a value in a text that a Scanner found valid, as it was written. It is not checked
+// again, and not copied.
 type Value []byte
 
-// Kind returns what the value is: one of { [ " 0 t f n; 0 (no character): nothing.
+// Kind returns the kind of the value: one of { [ " 0 t f n; 0 (no character): there is no value.
 func (v Value) Kind() byte {
 	r := Read(v)
 	return r.Kind()
 }
 
-// Text returns what a string says; ok is false when the value is none.
+// Text returns the text of a string; ok is false when the value is no string.
 func (v Value) Text() (text string, ok bool) {
 	v = bytes.Trim(v, " \t\r\n")
 	if len(v) < 2 || v[0] != '"' {
@@ -28,7 +28,7 @@ func (v Value) Text() (text string, ok bool) {
 	return string(appendText(make([]byte, 0, len(v)), v)), true
 }
 
-// AppendText appends what a string says.
+// AppendText appends the text of a string.
 func (v Value) AppendText(b []byte) []byte { return appendText(b, v) }
 
 // Members returns the members of an object: their names with quotes, and their values.
@@ -63,7 +63,7 @@ func (v Value) Elements() iter.Seq[Value] {
 	}
 }
 
-// Reader goes through a text that a Scanner has found good. A copy of it is a bookmark.
+// Reader reads a text that a Scanner found valid. A copy of a Reader is a bookmark.
 type Reader struct {
 	text []byte
 	pos  int
@@ -72,10 +72,10 @@ type Reader struct {
 // Read returns a reader at the beginning of a text.
 func Read(text []byte) Reader { return Reader{text: text} }
 
-// Offset returns where the reader is.
+// Offset returns the reader's place in the text.
 func (r *Reader) Offset() int { return r.pos }
 
-// Kind returns what the next value is, as Scanner.Kind does.
+// Kind returns the kind of the next value, as Scanner.Kind does.
 func (r *Reader) Kind() byte {
 	r.space()
 	if r.pos >= len(r.text) {
@@ -84,7 +84,7 @@ func (r *Reader) Kind() byte {
 	return kindOf(r.text[r.pos])
 }
 
-// space passes over everything that stands between values.
+// space skips everything between values.
 func (r *Reader) space() {
 	for r.pos < len(r.text) {
 		if c := r.text[r.pos]; !isSpace(c) && c != ',' && c != ':' {
@@ -94,14 +94,14 @@ func (r *Reader) space() {
 	}
 }
 
-// Enter goes into the object or array that is next.
+// Enter enters the next object or array.
 func (r *Reader) Enter() {
 	r.space()
 	r.pos++
 }
 
-// Member returns the name of the next member, with its quotes; its value is next then. ok is
-// false at the end of the object, which is left.
+// Member returns the name of the next member, with its quotes, and goes to its value. ok is false
+// at the end of the object, which the reader leaves.
 func (r *Reader) Member() (name Value, ok bool) {
 	if !r.Element() {
 		return nil, false
@@ -109,7 +109,7 @@ func (r *Reader) Member() (name Value, ok bool) {
 	return r.Take(), true
 }
 
-// Element goes to the next element; false: the array has ended, and is left.
+// Element goes to the next element; false: the array has ended, and the reader leaves it.
 func (r *Reader) Element() bool {
 	r.space()
 	if r.pos >= len(r.text) {
@@ -158,13 +158,13 @@ func endsWord(c byte) bool {
 	return isSpace(c) || c == ',' || c == ':' || c == ']' || c == '}'
 }
 
-// text returns the string at a place of a good text, with its quotes.
+// text returns the string at a place of a valid text, with its quotes.
 func text(body []byte, at int) (raw []byte, escaped bool) {
 	i := at + 1
 	for {
 		n := bytes.IndexByte(body[i:], '"')
 		if n < 0 {
-			return body[at:], escaped // not in a good text
+			return body[at:], escaped // not in a valid text
 		}
 		part := body[i : i+n]
 		if bytes.IndexByte(part, '\\') < 0 {
@@ -182,7 +182,7 @@ func text(body []byte, at int) (raw []byte, escaped bool) {
 	}
 }
 
-// measurable reports whether exact arithmetic bears a number.
+// measurable reports whether a number is short enough for exact arithmetic.
 func measurable(number []byte) bool {
 	const maxDigits, maxExponent = 400, 400
 	mantissa, exponent, scientific := bytes.Cut(number, []byte("e"))

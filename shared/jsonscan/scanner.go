@@ -1,8 +1,8 @@
-// Package jsonscan is the scanner that every reader of foreign JSON uses. It walks
-// once over a text, checks it strictly (UTF-8, no repeated member, limited nesting) and reports
-// what is wrong with it: at most MaxFaults faults, each with a pointer of at most MaxPointer
-// bytes. Then it stops. Its time grows linearly with the size of the text. Its memory is at most twice
-// the size of the text, for an object with nothing but names. An ordinary text takes none.
+// Package jsonscan is the scanner for all JSON from outside. It reads a text once, checks it strictly
+// (UTF-8, no repeated member, limited nesting) and reports its faults: at most MaxFaults, each with a
+// pointer of at most MaxPointer bytes. Then it stops. Its time grows linearly with the size of the
+// text. Its memory is at most twice the size of the text, for an object with nothing but names. An
+// ordinary text takes none.
 package jsonscan
 
 import (
@@ -14,40 +14,40 @@ import (
 // MaxDepth is how deep objects and arrays may be nested.
 const MaxDepth = 64
 
-// ErrStop ends a walk when enough is known: MaxFaults faults, or nesting too deep to go on.
+// ErrStop ends a walk that need not go on: there are MaxFaults faults, or the nesting is too deep.
 var ErrStop = errors.New("enough is known")
 
 // Options say what is allowed. The zero value is an ordinary text.
 type Options struct {
-	// Around is how many objects and arrays the text has around what MaxDepth is counted
-	// from; negative: it is itself within so many.
+	// Around is how many objects and arrays the text has around the place from which MaxDepth is
+	// counted; negative: that many contain the text.
 	Around int
-	Root   string // pointer of the text in what it is a part of
+	Root   string // pointer of the text in the whole of which it is a part
 	// Exact refuses numbers that are too long for exact arithmetic, where 1e999999 is a
 	// number of a million digits.
 	Exact bool
-	// AnyText allows U+0000 in texts and names, for what looks again at the parts.
+	// AnyText allows U+0000 in texts and names, for callers that check the parts again.
 	AnyText bool
 }
 
-// Scanner walks over a text. Its methods return an error for what is not JSON
-// (*SyntaxError), for a context that has ended, and ErrStop.
+// Scanner reads a text. Its methods return an error for a text that is not JSON (*SyntaxError),
+// ctx's error when ctx has ended, and ErrStop.
 type Scanner struct {
 	body    []byte
 	pos     int
 	ctx     context.Context //nolint:containedctx // a scanner lives as long as one call
 	look    int             // where lookUp is called next
-	limit   int             // past it, the walk ends with the fault beyond
+	limit   int             // after it, the walk ends with the fault beyond
 	beyond  Fault
 	options Options
 
 	path   Path
 	frames []frame
 	names  []uint32 // of the open objects, see frame
-	spare  []uint32 // a table that is free
-	nested []uint64 // of skip: a bit for each open container
+	spare  []uint32 // a free table
+	nested []uint64 // for skip: a bit for each open container
 	plain  []byte   // a name without its escapes
-	other  []byte   // one that was there before
+	other  []byte   // an earlier name without its escapes
 	nul    bool     // the string that was read last has U+0000
 
 	faults []Fault
@@ -57,27 +57,27 @@ type Scanner struct {
 // frame is an open object or array.
 type frame struct {
 	object bool
-	begun  bool     // a member or an element has been read
-	first  int      // where the object's names begin in Scanner.names
+	begun  bool     // a member or an element was read
+	first  int      // index of the object's first name in Scanner.names
 	count  int      // how many names are in table
-	table  []uint32 // names by their hash, once there are many; nil: they are in Scanner.names
+	table  []uint32 // hash table of names, once there are many; nil: the names are in Scanner.names
 }
 
-// pool keeps what scanners have allocated: nothing of a text is in it.
+// pool keeps the memory of scanners. It contains nothing of a text.
 var pool = sync.Pool{New: func() any { return new(Scanner) }} //nolint:gochecknoglobals // a pool
 
-// lookEvery is after how many bytes the context is looked at.
+// lookEvery is after how many bytes the context is checked.
 const lookEvery = 64 << 10
 
-// New returns a scanner at the beginning of body, which must be shorter than 2 GiB. The walk
-// ends with ctx. Free gives the scanner back.
+// New returns a scanner at the beginning of body, which must be shorter than 2 GiB. The walk ends
+// with ctx. Free returns the scanner to the pool.
 func New(ctx context.Context, body []byte, options Options) *Scanner {
 	s := pool.Get().(*Scanner) //nolint:errcheck // the pool holds nothing else
 	s.body, s.pos, s.ctx, s.look, s.limit, s.options = body, 0, ctx, lookEvery, len(body), options
 	return s
 }
 
-// Free ends the use of the scanner. What it has returned stays valid, but for names.
+// Free ends the use of the scanner. What it has returned stays valid, except names.
 func (s *Scanner) Free() {
 	const keep = 4 << 10 // entries
 	next := Scanner{path: s.path[:0], frames: s.frames[:0], names: s.names[:0], nested: s.nested[:0], plain: s.plain[:0], other: s.other[:0], spare: s.spare}
@@ -99,8 +99,8 @@ func (s *Scanner) Free() {
 	pool.Put(s)
 }
 
-// Check walks over the whole of a text and returns its faults; err says that it is not JSON
-// at all, or that ctx has ended.
+// Check reads a whole text and returns its faults. err says that the text is not JSON at all, or
+// that ctx has ended.
 func Check(ctx context.Context, body []byte, options Options) (faults []Fault, err error) {
 	s := New(ctx, body, options)
 	defer s.Free()
@@ -146,8 +146,8 @@ func (s *Scanner) Walk() error {
 	return err
 }
 
-// Kind returns what the next value is by its first byte: one of { [ " 0 t f n, where 0 is any
-// number; 0 (no character): there is none.
+// Kind returns the kind of the next value by its first byte: one of { [ " 0 t f n, where 0 is any
+// number; 0 (no character): there is no value.
 func (s *Scanner) Kind() byte {
 	s.space()
 	if s.pos == len(s.body) {
@@ -156,11 +156,11 @@ func (s *Scanner) Kind() byte {
 	return kindOf(s.body[s.pos])
 }
 
-// Offset returns where the scanner is in the text.
+// Offset returns the scanner's place in the text.
 func (s *Scanner) Offset() int { return s.pos }
 
-// Open goes into the object or array that is next. When it is nested too deep, deep is true,
-// the fault is noted, and it is still what comes next.
+// Open enters the next object or array. If it is nested too deep, deep is true, the fault is noted,
+// and the scanner stays before it.
 func (s *Scanner) Open() (deep bool, err error) {
 	kind := s.Kind()
 	if kind != '{' && kind != '[' {
@@ -176,9 +176,9 @@ func (s *Scanner) Open() (deep bool, err error) {
 	return false, nil
 }
 
-// Member reads the name of the next member of the open object, whose value comes next then;
-// more is false once the object has ended. A name that was there before is noted, and passed
-// over with its value. The name has no escapes, and is valid until the next call.
+// Member reads the name of the next member of the open object; its value comes next. more is false
+// at the end of the object. A repeated name is noted, and skipped with its value. The name has no
+// escapes, and is valid until the next call.
 func (s *Scanner) Member() (name []byte, more bool, err error) {
 	f := &s.frames[len(s.frames)-1]
 	for {
@@ -211,7 +211,7 @@ func (s *Scanner) Member() (name []byte, more bool, err error) {
 	}
 }
 
-// Element goes to the next element of the open array; more is false once that has ended.
+// Element goes to the next element of the open array; more is false at its end.
 func (s *Scanner) Element() (more bool, err error) {
 	more, err = s.separator(&s.frames[len(s.frames)-1], ']')
 	if more {
@@ -220,7 +220,7 @@ func (s *Scanner) Element() (more bool, err error) {
 	return more, err
 }
 
-// separator reads what stands before the next member or element, or the end.
+// separator reads the text before the next member or element, or the end.
 func (s *Scanner) separator(f *frame, end byte) (more bool, err error) {
 	if s.full {
 		return false, ErrStop
@@ -261,7 +261,7 @@ func (s *Scanner) separator(f *frame, end byte) (more bool, err error) {
 	return true, nil
 }
 
-// lookUp ends the walk when the context has ended, or what is being read is too large.
+// lookUp ends the walk when the context has ended, or the text that is being read is too large.
 func (s *Scanner) lookUp() error {
 	if s.pos > s.limit {
 		s.Add(s.beyond)
@@ -271,14 +271,14 @@ func (s *Scanner) lookUp() error {
 	return s.ctx.Err()
 }
 
-// Limit ends the walk with a fault as soon as it is past a place, which moves that of an
+// Limit ends the walk with a fault as soon as it is past a place. It replaces the limit of an
 // earlier call.
 func (s *Scanner) Limit(end int, beyond Fault) {
 	s.limit, s.beyond = end, beyond
 	s.look = min(s.look, end+1)
 }
 
-// shut leaves the open object or array. The path leads to it again.
+// shut leaves the open object or array. The path is then again that of the object or array.
 func (s *Scanner) shut(f *frame) {
 	if f.object {
 		s.forget(f)
@@ -287,8 +287,8 @@ func (s *Scanner) shut(f *frame) {
 	s.path = s.path[:len(s.path)-1]
 }
 
-// Value reads the next value and returns its bytes, which alias the text. Of an object or an
-// array, only the syntax is checked.
+// Value reads the next value and returns its bytes, which alias the text. In an object or an array,
+// only the syntax is checked.
 func (s *Scanner) Value() ([]byte, error) {
 	s.space()
 	start := s.pos

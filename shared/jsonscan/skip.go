@@ -1,7 +1,7 @@
 package jsonscan
 
-// skip reads the value at the position, however deep it is nested. It keeps one bit for each
-// level, so that a text of nothing but brackets costs an eighth of its size.
+// skip reads the value at the position, however deep it is nested. It keeps one bit for each level,
+// so that a text of brackets only takes an eighth of its size.
 func (s *Scanner) skip() error {
 	depth := 0
 	s.nested = s.nested[:0]
@@ -38,7 +38,7 @@ func (s *Scanner) skip() error {
 	}
 }
 
-// between reads what stands before the next value within a container, or its end.
+// between reads the text before the next value in a container, or its end.
 func (s *Scanner) between(object, opened bool) (ended bool, err error) {
 	s.space()
 	if s.pos == len(s.body) {

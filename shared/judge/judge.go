@@ -1,5 +1,5 @@
-// Package judge says what a receiver's answers to tests show: to one that is signed as events are, and to those that
-// a good receiver refuses.
+// Package judge evaluates a receiver's answers to tests: to a test that is signed like an event, and to tests that a
+// good receiver refuses.
 package judge
 
 import (
@@ -12,10 +12,10 @@ import (
 	"waybill.dev/shared/units"
 )
 
-// Level says how bad a finding is.
+// Level is the severity of a finding.
 type Level string
 
-// The levels. A check that doesn't apply here is said to be so, and is no finding against anybody.
+// The levels. A check that does not apply is reported as that, and counts against no one.
 const (
 	OK      Level = "ok"
 	Warning Level = "warning"
@@ -23,33 +23,33 @@ const (
 	Absent  Level = "not applicable"
 )
 
-// Finding is one thing that a check has found.
+// Finding is one result of a check.
 type Finding struct {
 	Group string `json:"group"`
 	Name  string `json:"check"`
 	Level Level  `json:"level"`
-	Found string `json:"found"`           // what is the case
+	Found string `json:"found"`           // what was found
 	Means string `json:"meaning"`         // in one sentence
 	Do    string `json:"action,omitzero"` // the command to run, or the setting to change
 }
 
-// Good is a finding that is as it should be. The check adds group and name, here as with the others.
+// Good returns a finding without a fault. The check adds group and name, as to the other findings.
 func Good(found, means string) Finding { return Finding{Level: OK, Found: found, Means: means} }
 
-// Warn is a finding that needs somebody, but not at night.
+// Warn returns a finding that needs attention, but not at night.
 func Warn(found, means, do string) Finding {
 	return Finding{Level: Warning, Found: found, Means: means, Do: do}
 }
 
-// Bad is a finding that needs somebody now.
+// Bad returns a finding that needs attention now.
 func Bad(found, means, do string) Finding {
 	return Finding{Level: Fault, Found: found, Means: means, Do: do}
 }
 
-// Answer is what came back to a test.
+// Answer is the answer to a test.
 type Answer struct {
-	Status    int    // 0: no answer that counts
-	Error     string // why there was none
+	Status    int    // 0: there was no valid answer
+	Error     string // why there was no answer
 	Took      time.Duration
 	FirstByte time.Duration
 	Location  string // of a redirect
@@ -58,18 +58,18 @@ type Answer struct {
 // OK reports whether the receiver accepted the test.
 func (a Answer) OK() bool { return a.Status >= 200 && a.Status < 300 }
 
-// Refused reports whether the receiver said that it knows who may call, and not this.
+// Refused reports whether the answer says that the caller is not allowed.
 func (a Answer) Refused() bool {
 	return a.Status == http.StatusBadRequest || a.Status == http.StatusUnauthorized || a.Status == http.StatusForbidden
 }
 
-// NoTLS is the finding of a URL that is http.
+// NoTLS returns the finding for an http URL.
 func NoTLS() Finding {
 	return Finding{Name: "tls", Level: Warning, Found: "none: the URL is http", Means: "Whoever is between can read and change callbacks; the signature shows changes only.", Do: "use https"}
 }
 
-// Signed judges the answer to a test that is signed as events are, which may take timeout. Known says that the receiver
-// has the secret.
+// Signed judges the answer to a test that is signed like an event and may take timeout. known: the receiver has the
+// secret.
 func Signed(a Answer, known bool, timeout time.Duration) []Finding {
 	answered := signed(a, known)
 	answered.Name = "test event"
@@ -122,7 +122,7 @@ func Forged(how domain.Forgery, a Answer) Finding {
 	return WrongSecret(a)
 }
 
-// location is where a redirect leads, without what may be secret in it.
+// location returns the target of a redirect, without parts that may be secret.
 func location(at string) string {
 	at, _, _ = strings.Cut(at, "?")
 	if at == "" {
@@ -147,7 +147,8 @@ func WrongSecret(a Answer) Finding {
 	return f
 }
 
-// Telling reports whether the answer to a test of an hour ago can show anything, given those to the tests before it.
+// Telling reports whether the answer to a test of an hour ago can show anything, given the answers to the two tests
+// before it.
 func Telling(right, wrong Answer) bool { return right.OK() && wrong.Status > 0 && !wrong.OK() }
 
 // OldTime judges the answer to a test of an hour ago.

@@ -1,5 +1,5 @@
-// Package jwt verifies access tokens in the form of JWTs (RFC 7519, RFC 9068): who has signed a token, for whom, and
-// until when it holds. The keys of an issuer are read from its JWKS and kept.
+// Package jwt verifies access tokens in the form of JWTs (RFC 7519, RFC 9068): which issuer has signed a token, for
+// which audience, and until when it is valid. The keys of an issuer are read from its JWKS and kept.
 package jwt
 
 import (
@@ -17,28 +17,28 @@ import (
 // MaxToken is how long a token may be, in bytes.
 const MaxToken = 16 << 10
 
-// maxTried is how many keys a signature is held against. Issuers have several with one id for a moment at most.
+// maxTried is how many keys are tried for a signature. Issuers have several keys with one id at most for a moment.
 const maxTried = 4
 
-// Algorithms are the ways of signing that are known. All of them are asymmetric: nobody can make tokens from what
-// an issuer publishes.
+// Algorithms returns the known ways of signing. All of them are asymmetric: tokens can't be made from what an
+// issuer publishes.
 func Algorithms() []string {
 	return []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
 }
 
-// Rules are what a token must be.
+// Rules are the conditions that a token must meet.
 type Rules struct {
-	// Issuer is what iss must be, to the letter.
+	// Issuer is the exact value that iss must have.
 	Issuer string
-	// Audience has what aud must name one of.
+	// Audience has the values of which aud must contain one.
 	Audience []string
-	// Algorithms are those that a token may be signed with, of Algorithms; nil: all of those.
+	// Algorithms are the algorithms with which a token may be signed, a subset of Algorithms; nil: all of those.
 	Algorithms []string
-	// Skew is how far the issuer's clock may be off.
+	// Skew is how much the issuer's clock may differ.
 	Skew time.Duration
 }
 
-// RefusedError says what is wrong with a token. The text is for a log, and has nothing of the token.
+// RefusedError is a fault of a token. The text is for a log, and contains nothing of the token.
 type RefusedError string
 
 func (e RefusedError) Error() string { return string(e) }
@@ -59,14 +59,14 @@ const (
 	errNotYet    RefusedError = "it is not valid yet"
 )
 
-// ErrUnavailable is returned while the issuer's keys are not known.
+// ErrUnavailable is returned while the issuer's keys are unknown.
 var ErrUnavailable = errors.New("the issuer's keys can't be read")
 
-// Looks reports whether text has the form of a JWT, without a look into it.
+// Looks reports whether text has the form of a JWT. It does not decode the text.
 func Looks(text string) bool { return strings.HasPrefix(text, "eyJ") && strings.Count(text, ".") == 2 }
 
-// Verify returns what a token says, if it is good by the rules and signed with one of the keys. Otherwise the error
-// is a RefusedError, or wraps ErrUnavailable.
+// Verify returns the content of a token that meets the rules and is signed with one of the keys. Otherwise the
+// error is a RefusedError, or wraps ErrUnavailable.
 func (r *Rules) Verify(ctx context.Context, raw string, keys *Keys) (*Token, error) {
 	if len(raw) > MaxToken {
 		return nil, errLong
@@ -98,15 +98,14 @@ func (r *Rules) algorithms() []jose.SignatureAlgorithm {
 	return list
 }
 
-// verify returns what is signed. Keys that the token itself names or brings along (jwk, jku, x5u, x5c) are not
-// looked at.
+// verify returns the signed payload. Keys that the token itself names or contains (jwk, jku, x5u, x5c) are
+// ignored.
 func verify(ctx context.Context, signed *jose.JSONWebSignature, keys *Keys) ([]byte, error) {
 	header := signed.Signatures[0].Protected
 	if _, ok := header.ExtraHeaders["crit"]; ok {
 		return nil, errCritical
 	}
-	// Tokens that say to be something else, such as a proof or a log-out, are none for access. Most issuers say JWT, or
-	// nothing.
+	// Tokens of another type, such as a proof or a log-out, are no access tokens. Most issuers set JWT, or no type.
 	if typ, ok := header.ExtraHeaders["typ"]; ok {
 		text, _ := typ.(string)
 		if !slices.Contains([]string{"jwt", "at+jwt"}, strings.TrimPrefix(strings.ToLower(text), "application/")) {
@@ -125,7 +124,7 @@ func verify(ctx context.Context, signed *jose.JSONWebSignature, keys *Keys) ([]b
 	return nil, errSignature
 }
 
-// check holds the claims of a token to the rules.
+// check checks the claims of a token against the rules.
 func (r *Rules) check(t *Token, now time.Time) error {
 	seconds, skew := float64(now.UnixNano())/1e9, r.Skew.Seconds()
 	switch {
@@ -143,11 +142,11 @@ func (r *Rules) check(t *Token, now time.Time) error {
 	return nil
 }
 
-// key is a public key with what its issuer says of it.
+// key is a public key with its id and algorithm from the issuer.
 type key struct {
-	id, algorithm string // empty: it is not said
+	id, algorithm string // empty: not given
 	public        crypto.PublicKey
 }
 
-// unavailable wraps what has gone wrong when keys were read.
+// unavailable wraps an error from reading keys.
 func unavailable(err error) error { return fmt.Errorf("%w: %w", ErrUnavailable, err) }

@@ -12,34 +12,34 @@ import (
 )
 
 const (
-	// freshTime is how long keys are used before they are read again, in the background.
+	// freshTime is how long keys are used until they are read again, in the background.
 	freshTime = 10 * time.Minute
-	// staleTime is how long they are used while they can't be read again.
+	// staleTime is how long keys are used while they can't be read again.
 	staleTime = 24 * time.Hour
-	// askEvery is how often an issuer is asked at most, however many tokens name keys that nobody knows, and
-	// failedEvery how often while it does not answer.
+	// askEvery is the shortest time between two requests to an issuer, however many tokens name unknown
+	// keys; failedEvery is the same while the issuer does not answer.
 	askEvery, failedEvery = 30 * time.Second, 5 * time.Second
 	// askTime bounds one reading.
 	askTime = 5 * time.Second
 )
 
-// Keys are those of an issuer. They are read when the first token comes.
+// Keys are the keys of an issuer. They are read when the first token comes.
 type Keys struct {
 	source Source
 
 	mu     sync.Mutex
 	known  []key
 	read   time.Time     // when known was read; zero: never
-	asked  time.Time     // when the issuer was asked last
-	asking chan struct{} // closed when the question under way is answered; nil: none is
-	failed error         // what was wrong with the last answer
+	asked  time.Time     // when the issuer was last asked
+	asking chan struct{} // closed when the request in progress is answered; nil: there is none
+	failed error         // the error of the last request
 }
 
 // NewKeys returns the keys of a source.
 func NewKeys(source Source) *Keys { return &Keys{source: source} }
 
-// find returns the keys with an id, which may be empty, that fit an algorithm. Keys that nobody knows may be new: the
-// issuer is asked for them.
+// find returns the keys with an id, which may be empty, that fit an algorithm. If the id is unknown, the issuer is
+// asked, because the key may be new.
 func (k *Keys) find(ctx context.Context, id, algorithm string) ([]crypto.PublicKey, error) {
 	k.mu.Lock()
 	found, now := k.fitting(id, algorithm), time.Now()
@@ -71,7 +71,7 @@ func (k *Keys) find(ctx context.Context, id, algorithm string) ([]crypto.PublicK
 	return nil, errKey
 }
 
-// fitting returns the known keys that a token may be signed with. k.mu is held.
+// fitting returns the known keys with which a token may be signed. k.mu is held.
 func (k *Keys) fitting(id, algorithm string) (found []crypto.PublicKey) {
 	if time.Since(k.read) >= staleTime {
 		return nil
@@ -84,8 +84,8 @@ func (k *Keys) fitting(id, algorithm string) (found []crypto.PublicKey) {
 	return found
 }
 
-// ask has the keys read, unless that was done a moment ago. It returns what is closed when that has ended; nil: it is
-// too early. k.mu is held.
+// ask reads the keys, unless that was done a moment ago. It returns a channel that is closed when the reading has
+// ended; nil: it is too early. k.mu is held.
 func (k *Keys) ask(ctx context.Context, now time.Time) chan struct{} {
 	pause := askEvery
 	if k.failed != nil {
@@ -96,7 +96,7 @@ func (k *Keys) ask(ctx context.Context, now time.Time) chan struct{} {
 	}
 	asking := make(chan struct{})
 	k.asking, k.asked = asking, now
-	// It goes on when this caller is gone: others wait for it, too.
+	// The reading goes on when this caller is gone, because others wait for it, too.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTime)
 	go func() {
 		defer cancel()
@@ -115,7 +115,7 @@ func (k *Keys) ask(ctx context.Context, now time.Time) chan struct{} {
 // Bounds of the modulus of RSA keys, in bits: shorter ones are weak, longer ones cost much.
 const minRSA, maxRSA = 2048, 8192
 
-// fits reports whether a key is one of the algorithm.
+// fits reports whether a key can be used with the algorithm.
 func fits(public crypto.PublicKey, algorithm string) bool {
 	switch public := public.(type) {
 	case *rsa.PublicKey:

@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	// maxDocument bounds what an issuer answers with, in bytes, and maxKeys how many keys it may have.
+	// maxDocument bounds an issuer's answer, in bytes, and maxKeys the number of its keys.
 	maxDocument = 128 << 10
 	maxKeys     = 64
 )
 
-// Source is where the keys of an issuer are.
+// Source says where the keys of an issuer are.
 type Source struct {
 	Issuer string
-	// JWKS is the URL of the keys; empty: the issuer's OpenID configuration names it.
+	// JWKS is the URL of the keys; empty: it is in the issuer's OpenID configuration.
 	JWKS string
-	// Do sends a request. It follows no redirect: keys come from where they are said to be.
+	// Do sends a request. It follows no redirect: keys must come from the given URL.
 	Do func(*http.Request) (*http.Response, error)
 }
 
@@ -34,7 +34,7 @@ func discovery(issuer string) string {
 	return strings.TrimSuffix(issuer, "/") + "/.well-known/openid-configuration"
 }
 
-// read asks for the keys.
+// read requests the keys.
 func (s *Source) read(ctx context.Context) ([]key, error) {
 	from := s.JWKS
 	if from == "" {
@@ -70,7 +70,7 @@ func (s *Source) discover(ctx context.Context) (string, error) {
 	if document.Issuer != s.Issuer {
 		return "", errOther
 	}
-	// Keys of an issuer that has TLS come by TLS.
+	// An issuer with TLS must also have its keys at a URL with TLS.
 	u, err := url.Parse(document.JWKS)
 	if err != nil || u.Host == "" || u.Scheme != "https" && (u.Scheme != "http" || strings.HasPrefix(s.Issuer, "https:")) {
 		return "", errNoURL
@@ -102,7 +102,8 @@ func (s *Source) get(ctx context.Context, from string) ([]byte, error) {
 	return body, nil
 }
 
-// parseKeys reads a JWKS. What is no public key for signatures is left out: sets have keys of all kinds.
+// parseKeys reads a JWKS. It leaves out everything but public keys for signatures, because sets contain
+// keys of all kinds.
 func parseKeys(body []byte) ([]key, error) {
 	var set struct {
 		Keys []jsontext.Value `json:"keys"`

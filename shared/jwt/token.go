@@ -7,18 +7,18 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Token is what a verified token says.
+// Token is the content of a verified token.
 type Token struct {
-	Subject string // empty: it is not said
+	Subject string // empty: not given
 	Scopes  []string
 
 	issuer       string
 	audience     []string
-	ends, begins *float64 // in seconds since 1970; nil: it is not said
+	ends, begins *float64 // in seconds since 1970; nil: not given
 	claims       map[string]jsontext.Value
 }
 
-// Claim returns a claim as it stands in the token; nil: there is none.
+// Claim returns a claim as it is in the token; nil: there is none.
 func (t *Token) Claim(name string) jsontext.Value { return t.claims[name] }
 
 // Text returns a claim that is a text; empty: there is none.
@@ -30,7 +30,7 @@ func (t *Token) Text(name string) string {
 	return text
 }
 
-// readToken reads claims. Each name may be there once.
+// readToken reads claims. A name may occur only once.
 func readToken(payload []byte) (*Token, error) {
 	t := &Token{}
 	if err := json.Unmarshal(payload, &t.claims); err != nil {
@@ -52,7 +52,7 @@ func readToken(payload []byte) (*Token, error) {
 		}
 		*to = &seconds
 	}
-	for _, name := range []string{"scope", "scp"} { // RFC 8693, and what some issuers call it
+	for _, name := range []string{"scope", "scp"} { // scope is from RFC 8693; some issuers call it scp
 		of, _ := texts(t.claims[name])
 		for _, text := range of {
 			t.Scopes = append(t.Scopes, strings.Fields(text)...)
@@ -61,7 +61,7 @@ func readToken(payload []byte) (*Token, error) {
 	return t, nil
 }
 
-// texts reads one text or a list of them; none is none.
+// texts reads one text or a list of texts; a missing value is an empty list.
 func texts(value jsontext.Value) (list []string, ok bool) {
 	switch {
 	case value == nil:

@@ -1,6 +1,6 @@
-// Package look is what Waybill's pages look like: the one style sheet, the elements that pages are
-// made of, their icons, and the script that the elements have. docs/design.md says when to use
-// which. The console, the documentation and the receiver's page are made of it.
+// Package look defines the look of Waybill's pages: the one style sheet, the elements of pages,
+// their icons, and the script of the elements. docs/design.md says when to use which. The console,
+// the documentation and the receiver's page use it.
 package look
 
 import (
@@ -22,21 +22,21 @@ var own embed.FS
 //go:embed templates/*.html
 var elements embed.FS
 
-// Parse adds the elements and the icons to a set of templates, which has [Functions].
+// Parse adds the elements and the icons to a set of templates. The set must have [Functions].
 func Parse(set *template.Template) (*template.Template, error) {
 	return set.ParseFS(elements, "templates/*.html")
 }
 
-// Assets are the files that pages name: waybill.css, elements.js, icon.svg and those of whoever
-// serves the pages. Each is served by a name that changes with what is in it.
+// Assets are the files that pages refer to: waybill.css, elements.js, icon.svg and those of the
+// package that serves the pages. Each is served under a name that changes with its content.
 type Assets struct {
 	base  string
 	names map[string]string // name to the name with its hash
-	files map[string]Asset  // by the latter
+	files map[string]Asset  // by the name with the hash
 	zip   *Zipper
 }
 
-// Asset is a file, as it is and compressed.
+// Asset is a file, plain and compressed.
 type Asset struct {
 	ContentType string
 	Plain       []byte
@@ -44,7 +44,7 @@ type Asset struct {
 }
 
 // NewAssets returns the assets, with the .css, .js and .svg files at the top of more. base is the
-// path that they are served below, and ends with a slash.
+// path below which they are served, and ends with a slash.
 func NewAssets(base string, more ...fs.FS) (*Assets, error) {
 	a := &Assets{base: base, names: make(map[string]string), files: make(map[string]Asset), zip: &Zipper{}}
 	for _, files := range append([]fs.FS{own}, more...) {
@@ -90,7 +90,7 @@ func typeOf(extension string) string {
 	return ""
 }
 
-// Path returns where an asset is.
+// Path returns the path of an asset.
 func (a *Assets) Path(name string) (string, error) {
 	hashed, ok := a.names[name]
 	if !ok {
@@ -99,13 +99,14 @@ func (a *Assets) Path(name string) (string, error) {
 	return a.base + hashed, nil
 }
 
-// Find returns an asset by the name that it is served by.
+// Find returns an asset by the name under which it is served.
 func (a *Assets) Find(name string) (Asset, bool) {
 	file, ok := a.files[name]
 	return file, ok
 }
 
-// ServeHTTP serves the asset that the path's value "name" names. It never changes under its name.
+// ServeHTTP serves the asset with the name in the path's value "name". An asset never changes under
+// its name.
 func (a *Assets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	file, ok := a.Find(r.PathValue("name"))
 	if !ok {
@@ -123,7 +124,7 @@ func (a *Assets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	Send(w, r, http.StatusOK, file.Plain, zipped)
 }
 
-// Send writes a body, compressed where the client takes that; nil: it is not compressed.
+// Send writes a body, compressed if the client accepts that; a nil zipped is never sent.
 func Send(w http.ResponseWriter, r *http.Request, status int, plain, zipped []byte) {
 	if zipped != nil && AcceptsGzip(r) {
 		w.Header().Set("Content-Encoding", "gzip")

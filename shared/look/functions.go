@@ -12,16 +12,16 @@ import (
 	"waybill.dev/shared/rfc3339"
 )
 
-// Functions are what the elements call. They return text, which is escaped where it stands: none
-// of them returns HTML.
+// Functions returns the functions that the elements call. They return text, which templates escape:
+// none of them returns HTML.
 func Functions(a *Assets) template.FuncMap {
 	return template.FuncMap{"asset": a.Path, "tone": tone, "stamp": stamp, "clock": Clock, "exact": exact, "since": since, "visible": Visible}
 }
 
-// tone says how a state is coloured: good, bad, warn, busy or idle.
+// tone returns the colour of a state: good, bad, warn, busy or idle.
 func tone(state any) string {
 	text := strings.ToLower(fmt.Sprint(state))
-	if code, err := strconv.Atoi(text); err == nil { // of HTTP
+	if code, err := strconv.Atoi(text); err == nil { // an HTTP status
 		text = strconv.Itoa(code/100) + "xx"
 	}
 	switch text {
@@ -37,7 +37,7 @@ func tone(state any) string {
 	return "idle"
 }
 
-// moment reads a time in whatever form an answer has it; ok is false when there is none.
+// moment reads a time in any form that answers have; ok is false when there is none.
 func moment(value any) (t time.Time, ok bool) {
 	switch v := value.(type) {
 	case time.Time:
@@ -56,7 +56,7 @@ func moment(value any) (t time.Time, ok bool) {
 	return t.UTC(), !t.IsZero()
 }
 
-// stamp is a time for programs.
+// stamp returns a time in a form for programs.
 func stamp(value any) string {
 	t, ok := moment(value)
 	if !ok {
@@ -65,7 +65,7 @@ func stamp(value any) string {
 	return t.Format("2006-01-02T15:04:05.000Z07:00")
 }
 
-// Clock is a time for people, in UTC; the browser shows it in its own zone.
+// Clock returns a time in a form for people, in UTC; the browser shows it in its own zone.
 func Clock(value any) string {
 	t, ok := moment(value)
 	if !ok {
@@ -74,13 +74,13 @@ func Clock(value any) string {
 	return t.Format("2006-01-02 15:04:05") + " UTC"
 }
 
-// exact is a time of the day with its milliseconds, in UTC; the browser shows it in its own zone.
+// exact returns a time of day with milliseconds, in UTC; the browser shows it in its own zone.
 func exact(value any) string {
 	t, _ := moment(value)
 	return t.Format("15:04:05.000") + " UTC"
 }
 
-// Offset says how long after another time something was: +80 ms, +1.2 s, +5 min 3 s.
+// Offset returns how long after another time something happened: +80 ms, +1.2 s, +5 min 3 s.
 func Offset(d time.Duration) string {
 	switch {
 	case d < 0:
@@ -97,7 +97,7 @@ func Offset(d time.Duration) string {
 	return fmt.Sprintf("+%d\u202fd %d\u202fh", int(d.Hours())/24, int(d.Hours())%24)
 }
 
-// since says how long ago a time was, or how soon it will be, in the largest unit that fits.
+// since returns how long ago a time was, or how soon it will be, in the largest unit that fits.
 func since(value any) string {
 	t, ok := moment(value)
 	if !ok {
@@ -122,8 +122,8 @@ func span(d time.Duration) string {
 	return strconv.Itoa(int(d/time.Second)) + " s"
 }
 
-// Visible makes visible what would steer the reader's eye: control characters, and those that
-// turn the direction of writing.
+// Visible makes characters visible that would mislead the reader: control characters, and those
+// that change the direction of writing.
 func Visible(text any) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -140,7 +140,7 @@ func Visible(text any) string {
 	}, Text(text))
 }
 
-// Text is a value as a text: what a pointer leads to, and nothing for nil.
+// Text returns a value as a text. It follows a pointer, and returns "" for nil.
 func Text(value any) string {
 	if v := reflect.ValueOf(value); v.Kind() == reflect.Pointer {
 		if v.IsNil() {

@@ -6,11 +6,11 @@ import (
 	"sync"
 )
 
-// Zipper compresses. It keeps what it works with, which is over a megabyte, for the next time. It is safe for
+// Zipper compresses. It keeps its working memory, which is over a megabyte, for the next time. It is safe for
 // concurrent use, and its zero value is ready.
 type Zipper struct{ writers sync.Pool }
 
-// Zip compresses what is in memory, which can't fail.
+// Zip compresses a body in memory, which can't fail.
 func (z *Zipper) Zip(body []byte) []byte {
 	var b bytes.Buffer
 	w, ok := z.writers.Get().(*gzip.Writer)

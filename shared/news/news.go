@@ -1,9 +1,9 @@
-// Package news tells those who watch an account what has changed in it: kinds and ids, never
-// data. News go over core subjects of the bus and may be lost. Who hears of a change reads it
-// by the API, and who hears nothing for long may read all the same.
+// Package news tells clients that watch an account what has changed in it: kinds and ids, never
+// data. News are sent on core subjects of the bus and may be lost. A client that gets news reads
+// the change from the API; a client that gets none for long may read anyway.
 //
-// Nobody pays for news that nobody wants: an account is told of only while somebody has said,
-// within the last seconds, that it is watched.
+// News cost nothing while no client wants them: there are news of an account only if a client has
+// said within the last seconds that it watches the account.
 package news
 
 import (
@@ -35,15 +35,17 @@ const (
 func Kinds() []Kind { return []Kind{Event, Delivery, Webhook, Job} }
 
 const (
-	// Lease is how long an account is told of after somebody has said that it is watched.
+	// Lease is how long there are news of an account after a client has said that it watches the
+	// account.
 	Lease = 15 * time.Second
-	// Renewal is how often that is said again.
+	// Renewal is how often a client says that again.
 	Renewal = 5 * time.Second
-	// interval is between two messages of a process about one account, at least.
+	// interval is the least time between two messages of a process about one account.
 	interval = 100 * time.Millisecond
-	// MaxIDs is how many ids of a kind a message has. Of more it says only that there are many.
+	// MaxIDs is how many ids of a kind a message has. If there are more, it says only that there
+	// are many.
 	MaxIDs = 32
-	// maxAccounts is how many accounts are told of at a time; others have no news.
+	// maxAccounts is how many accounts have news at a time; others have none.
 	maxAccounts = 1000
 )
 
@@ -53,18 +55,18 @@ type Bus interface {
 	Listen(subject string, handle func(body []byte)) (stop func(), err error)
 }
 
-// Watch says that an account is watched for the next Lease.
+// Watch says that a client watches an account for the next Lease.
 func Watch(b Bus, account string) { b.Announce(bus.SubjectWatch, []byte(account)) }
 
-// Changes are the ids of what has changed, by kind. A kind without ids stands for many
-// changes: a page that shows such things should read them again.
+// Changes are the ids of what has changed, by kind. A kind without ids stands for many changes: a
+// page that shows that kind should read it again.
 type Changes map[Kind][]string
 
 // Hear calls handle with the news of an account until stop is called.
 func Hear(b Bus, account string, handle func(Changes)) (stop func(), err error) {
 	stop, err = b.Listen(bus.LiveSubject(account), func(body []byte) {
 		var changes Changes
-		if json.Unmarshal(body, &changes) == nil { // what can't be read is lost, as news may be
+		if json.Unmarshal(body, &changes) == nil { // a message that can't be read is lost, as any message may be
 			handle(changes)
 		}
 	})
@@ -74,10 +76,10 @@ func Hear(b Bus, account string, handle func(Changes)) (stop func(), err error) 
 	return stop, nil
 }
 
-// Publisher tells what a process has changed. Run must be running.
+// Publisher publishes the changes of a process. Run must be running.
 type Publisher struct {
 	bus     Bus
-	watched atomic.Pointer[map[string]struct{}] // replaced, never changed; nil: none
+	watched atomic.Pointer[map[string]struct{}] // replaced, never changed; nil: no account is watched
 
 	mu      sync.Mutex
 	leases  map[string]time.Time
@@ -90,11 +92,11 @@ func NewPublisher(b Bus) *Publisher {
 	return &Publisher{bus: b, leases: make(map[string]time.Time), pending: make(map[string]Changes), wake: signal.New()}
 }
 
-// Watched reports whether any account is watched: without that, there is nothing to note.
+// Watched reports whether any account is watched. If none is, there is nothing to note.
 func (p *Publisher) Watched() bool { return p.watched.Load() != nil }
 
-// Note tells those who watch account of a change that is committed; an empty id stands for
-// many. It never waits.
+// Note announces a committed change to the clients that watch account; an empty id stands for many
+// changes. It never waits.
 func (p *Publisher) Note(account string, kind Kind, id string) {
 	watched := p.watched.Load()
 	if watched == nil {
@@ -117,12 +119,11 @@ func (p *Publisher) Note(account string, kind Kind, id string) {
 	}
 }
 
-// Add adds a change. A kind with more than limit ids has none from then on, which stands for
-// many.
+// Add adds a change. A kind with more than limit ids loses its ids, which stands for many changes.
 func (c Changes) Add(kind Kind, id string, limit int) {
 	ids, known := c[kind]
 	switch {
-	case known && len(ids) == 0: // many already
+	case known && len(ids) == 0: // there are many already
 	case id == "" || len(ids) == limit && !slices.Contains(ids, id):
 		c[kind] = []string{}
 	case !slices.Contains(ids, id):
@@ -134,7 +135,7 @@ func (p *Publisher) signal() {
 	p.wake.Give()
 }
 
-// Run hears who watches, and tells, until ctx ends.
+// Run receives which accounts are watched, and publishes changes, until ctx ends.
 func (p *Publisher) Run(ctx context.Context) error {
 	stop, err := p.bus.Listen(bus.SubjectWatch, func(body []byte) { p.lease(string(body), time.Now()) })
 	if err != nil {
@@ -155,7 +156,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 		case <-p.wake:
 		}
 		p.flush()
-		select { // what changes meanwhile falls together
+		select { // changes in the interval go into one message
 		case <-ctx.Done():
 			return nil
 		case <-time.After(interval):
@@ -163,7 +164,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 	}
 }
 
-// lease has account told of until Lease is over.
+// lease makes account watched until Lease is over.
 func (p *Publisher) lease(account string, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -174,11 +175,11 @@ func (p *Publisher) lease(account string, now time.Time) {
 	p.leases[account] = now.Add(Lease)
 	if !known {
 		p.publishLeases()
-		p.signal() // Run has an end of leases to wait for
+		p.signal() // Run must wait for the end of this lease
 	}
 }
 
-// expire ends the leases that nobody has renewed.
+// expire ends the leases that were not renewed.
 func (p *Publisher) expire(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -191,7 +192,7 @@ func (p *Publisher) expire(now time.Time) {
 	p.publishLeases()
 }
 
-// publishLeases makes anew what Note looks at; the caller holds mu.
+// publishLeases makes the set that Note reads; the caller holds mu.
 func (p *Publisher) publishLeases() {
 	if len(p.leases) == 0 {
 		p.watched.Store(nil)
@@ -204,7 +205,7 @@ func (p *Publisher) publishLeases() {
 	p.watched.Store(&watched)
 }
 
-// flush publishes what is pending: one message an account.
+// flush publishes the pending changes: one message for each account.
 func (p *Publisher) flush() {
 	p.mu.Lock()
 	pending := p.pending
@@ -213,7 +214,7 @@ func (p *Publisher) flush() {
 	for account, changes := range pending {
 		body, err := json.Marshal(changes)
 		if err != nil {
-			continue // ids are ASCII: it can't fail
+			continue // can't happen: ids are ASCII
 		}
 		p.bus.Announce(bus.LiveSubject(account), body)
 	}

@@ -1,5 +1,5 @@
 // Package packed writes and reads values one after the other, in few bytes: numbers as varints, texts as their length and
-// bytes. Nothing says what follows, so readers must know it.
+// bytes. The encoding does not contain the types of values, so readers must know them.
 package packed
 
 import (
@@ -17,7 +17,7 @@ func AppendText[T ~string](out []byte, texts ...T) []byte {
 	return out
 }
 
-// AppendBlob appends bytes as a text is appended.
+// AppendBlob appends bytes in the same way as a text.
 func AppendBlob(out, blob []byte) []byte {
 	return append(binary.AppendUvarint(out, uint64(len(blob))), blob...)
 }
@@ -47,27 +47,27 @@ func AppendTime(out []byte, at time.Time) []byte {
 	return binary.LittleEndian.AppendUint64(out, nanos)
 }
 
-// Reader reads on until something is missing. What a reader returns from then on means nothing.
+// Reader reads values until one is missing. After that its results are meaningless.
 type Reader struct {
 	raw    []byte
-	text   string // one copy of raw, of which all texts are parts; empty: none was read yet
+	text   string // one copy of raw that contains all texts; empty: no text was read yet
 	at     int
 	failed bool
 }
 
-// NewReader returns a reader of raw, which must not change meanwhile.
+// NewReader returns a reader of raw, which must not change during the reading.
 func NewReader(raw []byte) Reader { return Reader{raw: raw} }
 
-// Failed reports whether something was missing.
+// Failed reports whether a value was missing.
 func (r *Reader) Failed() bool { return r.failed }
 
-// Fail notes that what was read can't be right.
+// Fail notes that the values that were read can't be right.
 func (r *Reader) Fail() { r.failed = true }
 
 // More reports whether there is more to read.
 func (r *Reader) More() bool { return !r.failed && r.at < len(r.raw) }
 
-// Whole reports whether everything was read and nothing was missing.
+// Whole reports whether everything was read and no value was missing.
 func (r *Reader) Whole() bool { return !r.failed && r.at == len(r.raw) }
 
 // Byte reads one byte.
@@ -78,7 +78,7 @@ func (r *Reader) Byte() byte {
 	return 0
 }
 
-// Bytes reads n bytes. They are a part of what is read; nil: there are fewer.
+// Bytes reads n bytes. The result is a part of raw; nil: there are fewer bytes.
 func (r *Reader) Bytes(n uint64) []byte {
 	if r.failed || n > uint64(len(r.raw)-r.at) {
 		r.failed = true
@@ -120,8 +120,8 @@ func (r *Reader) Int() int {
 	return int(n)
 }
 
-// Length reads how many items follow, of which each has least bytes or more: so nothing is made for a number that
-// promises too much.
+// Length reads the number of items that follow. Each item has at least least bytes, so no memory is allocated for
+// a number that is too large.
 func (r *Reader) Length(least int) int {
 	n := r.Count()
 	if r.failed || n > uint64((len(r.raw)-r.at)/least) {
@@ -143,7 +143,7 @@ func (r *Reader) Text() string {
 	return r.text[r.at-n : r.at]
 }
 
-// Blob reads what AppendBlob or AppendText has written. It is a part of what is read.
+// Blob reads what AppendBlob or AppendText has written. The result is a part of raw.
 func (r *Reader) Blob() []byte { return r.Bytes(r.Count()) }
 
 // Time reads a time.

@@ -8,8 +8,8 @@ import (
 	"strconv"
 )
 
-// BaseBackup copies the files of the running cluster to dir with pg_basebackup. Start starts what
-// is there.
+// BaseBackup copies the files of the running cluster to dir with pg_basebackup. Start starts the
+// copy.
 func (c *Cluster) BaseBackup(ctx context.Context, dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make a folder for the copy: %w", err)
@@ -25,7 +25,7 @@ func (c *Cluster) BaseBackup(ctx context.Context, dir string) error {
 	return nil
 }
 
-// Recover has Start bring the copy in dir to the point that its settings name, by what was archived.
+// Recover makes Start recover the copy in dir, from the archive, up to the point in its settings.
 func Recover(dir string) error {
 	path := filepath.Join(dir, "data", "recovery.signal")
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
@@ -34,7 +34,7 @@ func Recover(dir string) error {
 	return handOver(path)
 }
 
-// handOver gives a file to the user that the server runs as.
+// handOver gives a file to the user as which the server runs.
 func handOver(path string) error {
 	if os.Geteuid() != 0 {
 		return nil

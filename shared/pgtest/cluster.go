@@ -22,13 +22,13 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// ErrNoBinaries says what to install where Postgres' server programs are missing.
+// ErrNoBinaries says what to install if Postgres' server programs are missing.
 var ErrNoBinaries = errors.New("no Postgres server programs found: install the package postgresql " +
 	"(Debian, Ubuntu), or set WAYBILL_PG_BIN to the folder that holds initdb and postgres")
 
 const (
 	superuser = "waybill"
-	// nobody is who the server runs as when this process is root, which Postgres refuses.
+	// nobody is the user as which the server runs when this process is root, because Postgres refuses to run as root.
 	nobody       = 65534
 	readyTimeout = 30 * time.Second
 	stopTimeout  = 20 * time.Second
@@ -69,7 +69,8 @@ func Start(ctx context.Context, dir string, settings ...string) (*Cluster, error
 	return c, nil
 }
 
-// Disposable returns settings for a cluster whose data nobody needs after a crash of the machine or a copy of, and further ones.
+// Disposable returns settings, together with further ones, for a cluster whose data need not survive a crash of the machine and
+// is never copied.
 func Disposable(settings ...string) []string {
 	return append([]string{"fsync=off", "full_page_writes=off", "wal_level=minimal", "max_wal_senders=0"}, settings...)
 }
@@ -112,8 +113,7 @@ func (c *Cluster) CreateDatabase(ctx context.Context, name string) (string, erro
 	return c.CloneDatabase(ctx, "template1", name)
 }
 
-// CloneDatabase makes a copy of a database that nobody is connected to and returns its
-// URL.
+// CloneDatabase makes a copy of a database without connections, and returns the URL of the copy.
 func (c *Cluster) CloneDatabase(ctx context.Context, from, name string) (string, error) {
 	conn, err := pgx.Connect(ctx, c.URL("postgres"))
 	if err != nil {
@@ -121,7 +121,7 @@ func (c *Cluster) CloneDatabase(ctx context.Context, from, name string) (string,
 	}
 	defer conn.Close(ctx)
 	query := "CREATE DATABASE " + pgx.Identifier{name}.Sanitize() + " TEMPLATE " + pgx.Identifier{from}.Sanitize()
-	// To copy files takes a third of the processor time of what Postgres 15 and later do by default: to log each page.
+	// Copying files takes a third of the processor time of the default of Postgres 15 and later, which logs each page.
 	version, _, _ := strings.Cut(conn.PgConn().ParameterStatus("server_version"), ".")
 	if major, err := strconv.Atoi(version); err == nil && major >= 15 {
 		query += " STRATEGY FILE_COPY"
@@ -145,8 +145,8 @@ func (c *Cluster) DropDatabase(ctx context.Context, name string) error {
 	return nil
 }
 
-// Stop ends the server (a fast shutdown, an immediate one when that takes too long)
-// and removes what Start made.
+// Stop ends the server (by a fast shutdown, or an immediate one when that takes too long) and
+// removes what Start made.
 func (c *Cluster) Stop() error {
 	err := c.Halt()
 	c.remove()
@@ -163,9 +163,9 @@ func (c *Cluster) Kill() error {
 	return c.end(syscall.SIGKILL)
 }
 
-// Resume starts a halted or killed server again, on the same port. After a kill the old
-// server's backends take a moment to notice, and until then a new one refuses to start:
-// it is tried again.
+// Resume starts a halted or killed server again, on the same port. After a kill the old server's
+// backends take a moment to notice, and until then a new server refuses to start: Resume tries
+// again.
 func (c *Cluster) Resume(ctx context.Context) error {
 	if c.Pid() != 0 {
 		return errors.New("the cluster is running")
@@ -187,7 +187,7 @@ func (c *Cluster) Resume(ctx context.Context) error {
 	}
 }
 
-// errEnded says that the server ended before it answered.
+// errEnded means that the server ended before it answered.
 var errEnded = errors.New("postgres ended while starting")
 
 func (c *Cluster) end(sig syscall.Signal) error {
@@ -221,7 +221,7 @@ func (c *Cluster) remove() {
 	}
 }
 
-// prepare makes the folders, the data directory and the choice of a port.
+// prepare makes the folders and the data directory, and chooses a port.
 func (c *Cluster) prepare(ctx context.Context) error {
 	if c.root == "" {
 		dir, err := os.MkdirTemp("", "waybill-pg-")
@@ -230,7 +230,7 @@ func (c *Cluster) prepare(ctx context.Context) error {
 		}
 		c.root, c.owned = dir, true
 	}
-	sockets, err := os.MkdirTemp("", "pg-") // short: a socket's path ends at 107 bytes
+	sockets, err := os.MkdirTemp("", "pg-") // short, because a socket's path has at most 107 bytes
 	if err != nil {
 		return fmt.Errorf("make socket folder: %w", err)
 	}
@@ -253,7 +253,7 @@ func (c *Cluster) prepare(ctx context.Context) error {
 	}
 	initdb := c.command(ctx, "initdb", "-D", c.data(), "-A", "trust", "-U", superuser,
 		"-E", "UTF8", "--locale=C", "--no-sync", "--no-instructions")
-	if runtime.GOOS == "linux" { // where all have it: letters of all languages have their lower case, as in most installations
+	if runtime.GOOS == "linux" { // every Linux has it: letters of all languages have their lower case, as in most installations
 		initdb.Args = append(initdb.Args, "--lc-ctype=C.UTF-8")
 	}
 	if out, err := initdb.CombinedOutput(); err != nil {
@@ -277,7 +277,7 @@ func (c *Cluster) launch(ctx context.Context) error {
 	for _, s := range c.settings {
 		args = append(args, "-c", s)
 	}
-	// The server outlives ctx, which bounds its start alone.
+	// The server outlives ctx, which only bounds its start.
 	cmd := c.command(context.WithoutCancel(ctx), "postgres", args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
@@ -321,7 +321,7 @@ func (c *Cluster) awaitReady(ctx context.Context, done <-chan struct{}) error {
 
 func (c *Cluster) data() string { return filepath.Join(c.root, "data") }
 
-// command prepares one of Postgres' programs, run as nobody when this process is root.
+// command prepares one of Postgres' programs. It runs as nobody when this process is root.
 func (c *Cluster) command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, filepath.Join(c.bin, name), args...)
 	cmd.Dir = c.root
@@ -333,7 +333,7 @@ func (c *Cluster) command(ctx context.Context, name string, args ...string) *exe
 	return cmd
 }
 
-// findBinaries returns the folder of initdb and postgres.
+// findBinaries returns the folder with initdb and postgres.
 func findBinaries() (string, error) {
 	var candidates []string
 	if dir := os.Getenv("WAYBILL_PG_BIN"); dir != "" {
@@ -374,7 +374,7 @@ func freePort(ctx context.Context) (int, error) {
 	return addr.Port, nil
 }
 
-// tail returns the last lines of a program's output, for an error.
+// tail returns the last lines of a program's output, for an error message.
 func tail(out []byte) string {
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 	if len(lines) > 10 {

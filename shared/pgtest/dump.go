@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Dump writes all rows of all tables of a database, as a test searches them: values are
-// bytes as they were stored, neither escaped nor compressed.
+// Dump writes all rows of all tables of a database, so that a test can search them: values are the
+// bytes that were stored, neither escaped nor compressed.
 func Dump(ctx context.Context, url string, w io.Writer) error {
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
@@ -26,7 +26,7 @@ func Dump(ctx context.Context, url string, w io.Writer) error {
 		return fmt.Errorf("list tables: %w", err)
 	}
 	for _, table := range tables {
-		// A partitioned table can be selected from, not copied.
+		// A partitioned table can't be copied, but it can be selected from.
 		if _, err := conn.PgConn().CopyTo(ctx, w, "COPY (TABLE "+table+") TO STDOUT (FORMAT binary)"); err != nil {
 			return fmt.Errorf("dump %s: %w", table, err)
 		}

@@ -4,8 +4,8 @@ package pgtest
 
 import "syscall"
 
-// processAttributes puts the server into its own process group, so that a Ctrl-C on
-// the terminal does not reach it before its tests are done.
+// processAttributes puts the server into its own process group, so that a Ctrl-C on the terminal
+// does not reach the server before its tests are done.
 func processAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }

@@ -7,10 +7,10 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Work is what a cluster has done since it was made, and what is left of it in a database.
+// Work is what a cluster has done since it was made, and what a database has of it now.
 type Work struct {
-	Transactions int64 // that wrote something
-	StoredBytes  int64 // that the database has now, with its indexes
+	Transactions int64 // that have written something
+	StoredBytes  int64 // of the database now, with its indexes
 }
 
 // ReadWork returns what the cluster of a database has done so far. Unlike the server's statistics, these

@@ -6,24 +6,24 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// TypeBase begins the reference that names a kind of problem, its type; it ends with the
-// code in lower case. It leads to the page of the installation that explains the kind, and
-// is the same in all of them.
+// TypeBase is the beginning of the type of a problem, which ends with the code in lower case. The
+// type is a reference to the page of the installation that explains the kind of problem, and is the
+// same in all installations.
 const TypeBase = "/problems/"
 
-// Explanation says what a kind of problem means to the caller who meets it.
+// Explanation explains a kind of problem to callers.
 type Explanation struct {
 	Code    Code
 	Status  int
 	Title   string
-	Slug    string // the end of its type
+	Slug    string // the end of the problem's type
 	Meaning string
-	Advice  []string // what to do, the likeliest first
+	Advice  []string // what to do, the most likely first
 	Example *Problem
-	At      string // the path at which the example happened
+	At      string // the path in the example
 }
 
-// Codes returns every kind, in the order of their statuses.
+// Codes returns all codes, in the order of their statuses.
 func Codes() []Code {
 	return []Code{
 		InvalidInput, Unauthenticated, Forbidden, NoSubscription, NotFound, MethodNotAllowed, RequestTimeout, Conflict, Gone, TooLarge, URITooLong,
@@ -31,8 +31,8 @@ func Codes() []Code {
 	}
 }
 
-// Explain returns the explanation of a kind by its code or the end of its type, in any case;
-// ok is false when there is no such kind.
+// Explain returns the explanation of a kind by its code or the end of its type, in any case; ok is
+// false when there is no such kind.
 func Explain(name string) (e Explanation, ok bool) {
 	slug := strings.ToLower(strings.ReplaceAll(name, "_", "-"))
 	for _, code := range Codes() {
@@ -45,7 +45,7 @@ func Explain(name string) (e Explanation, ok bool) {
 	return Explanation{}, false
 }
 
-// explanation has the texts of a kind.
+// explanation returns the texts of a kind.
 func explanation(code Code) Explanation {
 	switch code {
 	case InvalidInput:
@@ -96,7 +96,7 @@ func explanation(code Code) Explanation {
 	return ofBody(code)
 }
 
-// ofBody has the texts of what can be wrong with a request beyond its form.
+// ofBody returns the texts of faults of a request beyond its form.
 func ofBody(code Code) Explanation {
 	switch code {
 	case RequestTimeout:
@@ -149,7 +149,7 @@ func ofBody(code Code) Explanation {
 	return ofPlan(code)
 }
 
-// ofPlan has the texts of what a plan does not allow.
+// ofPlan returns the texts for what a plan does not allow.
 func ofPlan(code Code) Explanation {
 	switch code {
 	case NoSubscription:
@@ -171,7 +171,7 @@ func ofPlan(code Code) Explanation {
 	return ofServer(code)
 }
 
-// ofServer has the texts of what keeps the server from answering.
+// ofServer returns the texts for reasons for which the server can't answer.
 func ofServer(code Code) Explanation {
 	switch code {
 	case RateLimited:

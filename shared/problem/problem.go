@@ -1,5 +1,5 @@
-// Package problem is the one form in which every HTTP endpoint says what went wrong:
-// application/problem+json of RFC 9457, with every fault of the input at once.
+// Package problem is the form in which every HTTP endpoint reports errors: application/problem+json
+// of RFC 9457, with all faults of the input at once.
 package problem
 
 import (
@@ -16,10 +16,10 @@ import (
 // ContentType is the media type of a problem.
 const ContentType = "application/problem+json"
 
-// Code names a kind of problem to programs.
+// Code identifies a kind of problem for programs.
 type Code string
 
-// The codes, each with the status that it comes with.
+// The codes, each with its status.
 const (
 	InvalidInput         Code = "INVALID_INPUT"          // 400
 	Unauthenticated      Code = "UNAUTHENTICATED"        // 401
@@ -48,7 +48,7 @@ type kind struct {
 	slug   string
 }
 
-// kindOf has what each code stands for.
+// kindOf returns the status and texts of a code.
 func kindOf(code Code) kind {
 	switch code {
 	case InvalidInput:
@@ -91,9 +91,9 @@ func kindOf(code Code) kind {
 	return kind{http.StatusInternalServerError, "Internal error", "internal"}
 }
 
-// Fault is one thing that is wrong with a request. Exactly one place is meant: the
-// query parameter or header that is named, otherwise the JSON pointer into the body, where ""
-// is the whole body. Detail never repeats the value.
+// Fault is one fault of a request. It has exactly one place: the query parameter or header that is
+// named, otherwise the JSON pointer into the body, where "" is the whole body. Detail never repeats
+// the value.
 type Fault struct {
 	Pointer   string
 	Parameter string
@@ -101,22 +101,23 @@ type Fault struct {
 	Detail    string
 }
 
-// Problem is an error that the caller gets as it stands.
+// Problem is an error that the caller gets as it is.
 type Problem struct {
 	Code   Code
 	Detail string
 	Faults []Fault
-	// Challenge is the value of WWW-Authenticate; empty: Bearer, for a caller who is not known.
+	// Challenge is the value of WWW-Authenticate; empty: Bearer, for an unknown caller.
 	Challenge string
 	// RetryAfter is sent in whole seconds, rounded up; 0: not sent.
 	RetryAfter time.Duration
-	// Scopes is what was asked for takes, and what the key has; nil: it was refused for another reason.
+	// Scopes are the scopes that the operation needs, and those of the key; nil: the request was
+	// refused for another reason.
 	Scopes *Scopes
-	// Extra members come after the standard ones.
+	// Extra has members that come after the standard ones.
 	Extra []Member
 }
 
-// Scopes are those that an operation needs, and those of the key that was refused.
+// Scopes are the scopes that an operation needs, and those of the refused key.
 type Scopes struct{ Required, Granted []domain.Scope }
 
 // Member is an extension member of a problem with a text value.
@@ -128,7 +129,7 @@ func New(code Code, detail string) *Problem { return &Problem{Code: code, Detail
 // MaxFaults bounds the faults that one problem names.
 const MaxFaults = 100
 
-// Invalid returns the problem that names faults, at most 100 of them.
+// Invalid returns the problem with these faults, at most 100 of them.
 func Invalid(faults ...Fault) *Problem {
 	if len(faults) > MaxFaults {
 		faults = faults[:MaxFaults]
@@ -140,16 +141,16 @@ func Invalid(faults ...Fault) *Problem {
 	return &Problem{Code: InvalidInput, Detail: detail, Faults: faults}
 }
 
-// Missing is the answer for what does not exist, and for what belongs to another account.
+// Missing returns the problem for a resource that does not exist or belongs to another account.
 func Missing() *Problem { return New(NotFound, "There is no such resource.") }
 
-// KeyRequired is the answer to who has shown no key, or one that opens nothing.
+// KeyRequired returns the problem for a request without a key, or with a key that is not valid.
 func KeyRequired() *Problem {
 	return New(Unauthenticated, "A valid API key is required, as Authorization: Bearer or X-API-Key.")
 }
 
-// Lacking is the answer to a key without the scopes that something takes. Takes says in words which
-// those are.
+// Lacking returns the problem for a key without the scopes that an operation needs. takes describes
+// these scopes in words.
 func Lacking(takes string, scopes Scopes) *Problem {
 	has := "no scope"
 	if len(scopes.Granted) > 0 {
@@ -158,7 +159,7 @@ func Lacking(takes string, scopes Scopes) *Problem {
 	return &Problem{Code: Forbidden, Detail: "The key lacks the permission for this. It takes " + takes + "; the key has " + has + ".", Scopes: &scopes}
 }
 
-// Listed writes scopes with a text between them.
+// Listed returns scopes with a text between them.
 func Listed(scopes []domain.Scope, between string) string {
 	names := make([]string, len(scopes))
 	for i, scope := range scopes {
@@ -185,7 +186,7 @@ func (p *Problem) Write(w http.ResponseWriter, r *http.Request, requestID string
 	}
 }
 
-// SetHeader sets what the header of the answer says besides the body's length.
+// SetHeader sets the header of the answer, except the body's length.
 func (p *Problem) SetHeader(header http.Header) {
 	header.Set("Content-Type", ContentType)
 	if p.Challenge != "" {
@@ -199,8 +200,8 @@ func (p *Problem) SetHeader(header http.Header) {
 	}
 }
 
-// JSON returns the body of the answer to a request for the path instance. What looks like
-// a key is left out of the places that it names.
+// JSON returns the body of the answer to a request for the path instance. Text that looks like a
+// key is left out of the places in it.
 func (p *Problem) JSON(instance, requestID string) []byte {
 	kind := kindOf(p.Code)
 	b := make([]byte, 0, 256+64*len(p.Faults))

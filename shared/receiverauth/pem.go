@@ -12,14 +12,15 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// The faults of PEM texts. They read on after the field's name, and have nothing of the text.
+// The faults of PEM texts. Each text continues a sentence that begins with the field's name, and
+// contains nothing of the PEM text.
 var (
 	ErrCertificates = errors.New("must be certificates in PEM and nothing else, at most 8 of them")
 	ErrKey          = errors.New("must be one private key in PEM that is not encrypted: RSA, ECDSA or Ed25519")
 	ErrMismatch     = errors.New("does not belong to the first certificate")
 )
 
-// maxCertificates bounds a chain, and the authorities of a webhook.
+// maxCertificates bounds the certificates of a chain, and the authorities of a webhook.
 const maxCertificates = 8
 
 // Certificates reads certificates in PEM. It fails with ErrCertificates.
@@ -41,8 +42,8 @@ func Certificates(text string) ([]*x509.Certificate, error) {
 	}
 }
 
-// KeyPair reads the certificate with its key, for TLS. It fails with ErrKey or ErrMismatch
-// when the certificates are good.
+// KeyPair reads the certificate with its key, for TLS. It fails with ErrKey or ErrMismatch if the
+// certificates are valid.
 func (a *Auth) KeyPair() (tls.Certificate, error) {
 	pair, err := tls.X509KeyPair([]byte(a.Certificate), []byte(a.PrivateKey.Reveal()))
 	switch {
@@ -54,10 +55,11 @@ func (a *Auth) KeyPair() (tls.Certificate, error) {
 	return pair, ErrKey
 }
 
-// Authorities returns whom the receiver's certificate may come from; nil: the system knows.
+// Authorities returns the authorities that may issue the receiver's certificate; nil: those of the
+// system.
 func (a *Auth) Authorities() (*x509.CertPool, error) {
 	if a.CA == "" {
-		return nil, nil //nolint:nilnil // as crypto/tls has it
+		return nil, nil //nolint:nilnil // nil means the same in crypto/tls
 	}
 	list, err := Certificates(a.CA)
 	if err != nil {
@@ -70,7 +72,7 @@ func (a *Auth) Authorities() (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// ExpiresAt returns when the certificate ends that a kept Auth has; zero: it has none.
+// ExpiresAt returns when the certificate of a stored Auth ends; zero: the Auth has none.
 func ExpiresAt(kept domain.Secret) time.Time {
 	if kept == "" {
 		return time.Time{}

@@ -1,6 +1,6 @@
-// Package receiverauth is how callbacks are authenticated at their receiver: the forms that
-// there are, and how one is kept as text, which is sealed. The api checks what callers give
-// and writes it; the dispatcher reads and uses it.
+// Package receiverauth defines how callbacks are authenticated at their receiver: the forms of
+// authentication, and the sealed text in which one is stored. The api checks what callers give and
+// writes it; the dispatcher reads and uses it.
 package receiverauth
 
 import (
@@ -19,8 +19,8 @@ type Type string
 const (
 	Basic  Type = "basic"  // a user name and a password in each request
 	Bearer Type = "bearer" // a token in each request
-	OAuth2 Type = "oauth2" // a token that a token server gives for a client's id and secret
-	MTLS   Type = "mtls"   // a certificate of ours in the TLS handshake
+	OAuth2 Type = "oauth2" // a token from a token server, for a client's id and secret
+	MTLS   Type = "mtls"   // a certificate of Waybill in the TLS handshake
 )
 
 // Types returns all forms.
@@ -38,15 +38,15 @@ type Auth struct {
 	TokenURL     string
 	ClientID     string
 	ClientSecret domain.Secret
-	Scope        string // empty: none is asked for
-	Audience     string // likewise
+	Scope        string // empty: no scope is requested
+	Audience     string // empty: no audience is requested
 
 	Certificate string // PEM, the leaf first
 	PrivateKey  domain.Secret
-	CA          string // PEM of whom alone the receiver's certificate may come from; empty: the system's authorities
+	CA          string // PEM of the only authorities that may issue the receiver's certificate; empty: the system's authorities
 }
 
-// stored is an Auth as it is kept: with the names that callers know it by.
+// stored is the form in which an Auth is stored, with the names that callers use.
 type stored struct {
 	Type         Type   `json:"type"`
 	Username     string `json:"username,omitempty"`
@@ -62,7 +62,7 @@ type stored struct {
 	CA           string `json:"ca,omitempty"`
 }
 
-// Encode returns a as it is kept in a webhook.
+// Encode returns a in the form in which a webhook has it.
 func (a *Auth) Encode() (domain.Secret, error) {
 	text, err := json.Marshal(stored{
 		a.Type, a.Username, a.Password.Reveal(), a.Token.Reveal(), a.TokenURL, a.ClientID, a.ClientSecret.Reveal(), a.Scope, a.Audience,
@@ -74,10 +74,10 @@ func (a *Auth) Encode() (domain.Secret, error) {
 	return domain.Secret(text), nil
 }
 
-// errStored has nothing of the text, which is secret.
+// errStored contains nothing of the text, which is secret.
 var errStored = errors.New("its auth can't be decoded")
 
-// Decode reads what Encode made. Its error is for a webhook's owner and has no secret.
+// Decode reads the result of Encode. Its error is for a webhook's owner and contains no secret.
 func Decode(text domain.Secret) (*Auth, error) {
 	var s stored
 	if json.Unmarshal([]byte(text.Reveal()), &s) != nil {
@@ -94,10 +94,10 @@ func Decode(text domain.Secret) (*Auth, error) {
 	}, nil
 }
 
-// UsesHeader reports whether requests carry an Authorization header.
+// UsesHeader reports whether requests have an Authorization header.
 func (t Type) UsesHeader() bool { return t == Basic || t == Bearer || t == OAuth2 }
 
-// Authorization returns the header's value that is the same in each request; empty: there is
+// Authorization returns the value of the header if it is the same in each request; empty: there is
 // none.
 func (a *Auth) Authorization() string {
 	switch a.Type {
@@ -110,15 +110,15 @@ func (a *Auth) Authorization() string {
 	return ""
 }
 
-// BasicValue is the header's value for a name and a password (RFC 7617).
+// BasicValue returns the value of the header for a name and a password (RFC 7617).
 func BasicValue(name, password string) string {
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte(name+":"+password))
 }
 
-// BearerValue is the header's value for a token (RFC 6750).
+// BearerValue returns the value of the header for a token (RFC 6750).
 func BearerValue(token string) string { return "Bearer " + token }
 
-// ValidToken reports whether a token can stand in a header: visible ASCII without spaces.
+// ValidToken reports whether a token can be in a header: visible ASCII without spaces.
 func ValidToken(token string) bool {
 	for i := range len(token) {
 		if token[i] <= ' ' || token[i] > '~' {

@@ -1,4 +1,4 @@
-// Package requestid names requests: in what is answered, in logs, and to back ends.
+// Package requestid gives requests ids for answers, logs and back ends.
 package requestid
 
 import (
@@ -9,13 +9,13 @@ import (
 	"waybill.dev/shared/apikey"
 )
 
-// Header names a request, in it and in its answer.
+// Header is the header with the id of a request, in the request and in its answer.
 const Header = "X-Request-Id"
 
 const maxLength = 128
 
-// Of returns the id that a request brings when it is 1 to 128 visible ASCII characters,
-// else a fresh one.
+// Of returns the id in a request's header if it is 1 to 128 visible ASCII characters, otherwise a
+// new one.
 func Of(header http.Header) string {
 	if given := Given(header); given != "" {
 		return given
@@ -23,10 +23,10 @@ func Of(header http.Header) string {
 	return New()
 }
 
-// New returns a fresh id.
+// New returns a new id.
 func New() string { return uuid.NewString() }
 
-// Given returns the id that a request brings; empty: it brings none of that form.
+// Given returns the id in a request's header; empty: there is none of that form.
 func Given(header http.Header) string {
 	given := header[Header]
 	if len(given) == 1 && len(given[0]) <= maxLength && given[0] != "" && apikey.Visible(given[0]) {

@@ -1,4 +1,4 @@
-// Package rfc3339 reads times in all the forms that RFC 3339 has, and in no other.
+// Package rfc3339 reads times in all forms of RFC 3339, and in no others.
 package rfc3339
 
 import (
@@ -10,14 +10,14 @@ import (
 const maxLength = 64
 
 const (
-	seconds = len("2006-01-02T15:04:") // where they begin
+	seconds = len("2006-01-02T15:04:") // where the seconds begin
 	full    = seconds + len("05")
 	offset  = len("+00:00")
 )
 
-// Parse returns the time that text is, in UTC. T and Z may be in lower case. A leap second,
-// which is 23:59:60 in UTC, is the second after it. With an offset, the year in UTC may be one
-// beyond those from 1 to 9999.
+// Parse returns the time of text, in UTC. T and Z may be in lower case. A leap second, which is
+// 23:59:60 in UTC, is the second after it. With an offset, the year in UTC may be one outside of 1
+// to 9999.
 func Parse(text string) (at time.Time, ok bool) {
 	if !hasShape(text) {
 		return time.Time{}, false
@@ -41,8 +41,8 @@ func Parse(text string) (at time.Time, ok bool) {
 	return at, true
 }
 
-// hasShape refuses what time.Parse takes beyond RFC 3339: an hour of one digit, a comma before
-// the fraction, offsets of 24 hours or 60 minutes.
+// hasShape refuses forms that time.Parse accepts but RFC 3339 does not: an hour of one digit, a
+// comma before the fraction, offsets of 24 hours or 60 minutes.
 func hasShape(text string) bool {
 	if len(text) <= full || len(text) > maxLength || text[len("2006-01-02T15")] != ':' || text[full] == ',' {
 		return false

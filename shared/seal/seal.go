@@ -1,7 +1,7 @@
 // Package seal encrypts secrets for the database: AES-256-GCM with a ring of keys. The first key
-// encrypts and all of them decrypt, so a key can be replaced while Waybill is
-// running. Additional data (table, column, row, account) binds a ciphertext to its
-// place: copied into another row, it can't be decrypted.
+// encrypts and all of them decrypt, so a key can be replaced while Waybill is running. Additional
+// data (table, column, row, account) binds a ciphertext to its place: if it is copied into another
+// row, it can't be decrypted.
 //
 // Nonces are random: replace a key before it has sealed 2^32 values.
 package seal
@@ -20,7 +20,7 @@ import (
 	"strings"
 )
 
-// The reasons for which a sealed value does not open.
+// The reasons for which a sealed value can't be opened.
 var (
 	ErrUnknownKey = errors.New("encrypted with a key that is not in the keyring")
 	ErrBroken     = errors.New("encrypted value was changed, cut or moved")
@@ -45,8 +45,8 @@ type key struct {
 	aead   cipher.AEAD
 }
 
-// Parse reads a keyring from text: the base64 of 32 bytes, several separated by commas,
-// the one that encrypts first. Its errors say which key is wrong and never show it.
+// Parse reads a keyring from text: the base64 of 32 bytes; several keys are separated by commas,
+// the encrypting key first. Its errors say which key is wrong and never show it.
 func Parse(text string) (*Keyring, error) {
 	parts := strings.Split(text, ",")
 	ring := &Keyring{keys: make([]key, 0, len(parts))}
@@ -64,7 +64,7 @@ func Parse(text string) (*Keyring, error) {
 	return ring, nil
 }
 
-// decodeKey drops the error of the base64 decoder: it says where in the key it stopped.
+// decodeKey hides the error of the base64 decoder, which says where in the key it stopped.
 func decodeKey(text string) ([]byte, error) {
 	if text == "" {
 		return nil, errors.New("it is empty")
@@ -93,14 +93,14 @@ func newKey(secret []byte) (key, error) {
 	return k, nil
 }
 
-// Generate returns a fresh key in the form that Parse reads.
+// Generate returns a new key in the form that Parse reads.
 func Generate() string {
 	secret := make([]byte, keySize)
 	_, _ = rand.Read(secret) // never fails: the runtime ends the process instead
 	return base64.StdEncoding.EncodeToString(secret)
 }
 
-// Seal encrypts plain under the first key and binds it to aad.
+// Seal encrypts plain with the first key and binds it to aad.
 func (k *Keyring) Seal(plain, aad []byte) []byte {
 	current := &k.keys[0]
 	sealed := make([]byte, headerSize, overhead+len(plain))
@@ -109,8 +109,8 @@ func (k *Keyring) Seal(plain, aad []byte) []byte {
 	return current.aead.Seal(sealed, nil, plain, bind(sealed[:headerSize], aad))
 }
 
-// Open returns what was sealed with the same aad. The error is ErrUnknownKey or
-// ErrBroken; the latter also when aad differs.
+// Open returns the value that was sealed with the same aad. The error is ErrUnknownKey or
+// ErrBroken; it is ErrBroken also if aad differs.
 func (k *Keyring) Open(sealed, aad []byte) ([]byte, error) {
 	if len(sealed) < overhead || sealed[0] != version {
 		return nil, ErrBroken
@@ -137,8 +137,8 @@ func (k *Keyring) holder(sealed []byte) int {
 	return -1
 }
 
-// Derive returns a 32-byte key for purpose from each key of the ring by HKDF-SHA-256,
-// in the ring's order. The key of one purpose shows nothing about that of another.
+// Derive returns a 32-byte key for purpose from each key of the ring by HKDF-SHA-256, in the ring's
+// order. A key for one purpose reveals nothing about the key for another.
 func (k *Keyring) Derive(purpose string) [][]byte {
 	derived := make([][]byte, len(k.keys))
 	for i := range k.keys {
@@ -147,14 +147,14 @@ func (k *Keyring) Derive(purpose string) [][]byte {
 	return derived
 }
 
-// For returns a keyring for purpose, of keys that Derive gives. What is sealed for one purpose does not count towards
-// the 2^32 values of another.
+// For returns a keyring for purpose, with the keys of Derive. Values that are sealed for one purpose don't count
+// towards the 2^32 values of another.
 func (k *Keyring) For(purpose string) *Keyring {
 	ring := &Keyring{keys: make([]key, len(k.keys))}
 	for i, secret := range k.Derive(purpose) {
 		made, err := newKey(secret)
 		if err != nil {
-			panic(err) // only for lengths that AES does not take
+			panic(err) // only for key lengths that AES does not support
 		}
 		ring.keys[i] = made
 	}
@@ -164,7 +164,7 @@ func (k *Keyring) For(purpose string) *Keyring {
 func derive(secret []byte, info string) []byte {
 	out, err := hkdf.Key(sha256.New, secret, nil, "waybill/"+info, keySize)
 	if err != nil {
-		panic(err) // only for lengths that SHA-256 can't give
+		panic(err) // only for lengths that SHA-256 does not support
 	}
 	return out
 }

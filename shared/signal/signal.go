@@ -1,13 +1,13 @@
-// Package signal has what wakes a goroutine that sleeps until there is something to do.
+// Package signal has a signal that wakes a goroutine which sleeps until there is work.
 package signal
 
-// Signal wakes who receives from it. Signals that nobody has received yet fall together into one.
+// Signal wakes its receiver. Signals that were not received yet become one.
 type Signal chan struct{}
 
-// New returns a signal that was not given yet.
+// New returns a signal that has not been given.
 func New() Signal { return make(Signal, 1) }
 
-// Give wakes who receives, now or later. Give never waits.
+// Give wakes the receiver, now or when it next receives. Give never waits.
 func (s Signal) Give() {
 	select {
 	case s <- struct{}{}:

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Scheme v1a of Standard Webhooks: Ed25519 over "id.timestamp.body". Whoever has the public key
-// can check a signature, and nobody can make one with it.
+// Scheme v1a of Standard Webhooks: Ed25519 over "id.timestamp.body". The public key can check a
+// signature but not make one.
 const (
 	versionAsymmetric = "v1a"
 	privatePrefix     = "whsk_"
@@ -32,8 +32,7 @@ func NewPrivateKey() PrivateKey {
 	return PrivateKey{key}
 }
 
-// ParsePrivateKey reads whsk_ and the base64 of 64 bytes: the seed, and the public key that
-// belongs to it.
+// ParsePrivateKey reads whsk_ and the base64 of 64 bytes: the seed and its public key.
 func ParsePrivateKey(text string) (PrivateKey, error) {
 	encoded, ok := strings.CutPrefix(text, privatePrefix)
 	if !ok {
@@ -78,7 +77,7 @@ func SignAsymmetric(keys []PrivateKey, id string, at time.Time, body []byte) str
 	return string(out)
 }
 
-// message returns the text that v1a signs. Ed25519 reads the text twice, so it is made as a whole.
+// message returns the text that v1a signs. It is built as a whole, because Ed25519 reads it twice.
 func message(id string, unix int64, body []byte) []byte {
 	out := make([]byte, 0, len(id)+len(body)+22)
 	out = append(out, id...)
@@ -88,8 +87,8 @@ func message(id string, unix int64, body []byte) []byte {
 	return append(out, body...)
 }
 
-// FormatPublicKey writes the 32 bytes of a public key as Standard Webhooks does: whpk_ and their
-// base64.
+// FormatPublicKey writes the 32 bytes of a public key in the form of Standard Webhooks: whpk_ and
+// their base64.
 func FormatPublicKey(public []byte) string {
 	return publicPrefix + base64.StdEncoding.EncodeToString(public)
 }
@@ -111,7 +110,7 @@ func parsePublicKey(encoded string) (Key, error) {
 	return PublicKey(raw)
 }
 
-// decode reads strict base64 of so many bytes.
+// decode reads strict base64 of size bytes.
 func decode(encoded string, size int) ([]byte, error) {
 	if strings.ContainsAny(encoded, "\r\n") {
 		return nil, fmt.Errorf("%w: it has a line break", ErrSecret)

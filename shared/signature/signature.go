@@ -34,18 +34,18 @@ const (
 	encodedSize  = 44 // base64 of a SHA-256 sum, padded
 )
 
-// ErrSecret is returned for text that is no signing secret; it never has the text.
+// ErrSecret is returned for text that is no signing secret; it never contains the text.
 var ErrSecret = errors.New("not a signing secret")
 
-// Key is a webhook's signing secret, or the public key of an account, which only checks. It
-// prints as [redacted].
+// Key is a webhook's signing secret, or the public key of an account, which only checks signatures.
+// It prints as [redacted].
 type Key struct {
 	bytes  []byte // of a secret
 	public ed25519.PublicKey
 }
 
-// ParseSecret reads whsec_ and the base64 of 24 to 64 bytes, in the strict form (padded,
-// no line breaks, no stray bits) that every receiver's library takes.
+// ParseSecret reads whsec_ and the base64 of 24 to 64 bytes, in the strict form (padded, no line
+// breaks, no stray bits) that the libraries of all receivers accept.
 func ParseSecret(text string) (Key, error) {
 	encoded, ok := strings.CutPrefix(text, secretPrefix)
 	if !ok {
@@ -54,7 +54,7 @@ func ParseSecret(text string) (Key, error) {
 	return decodeKey(encoded)
 }
 
-// ParseKey reads what a receiver checks signatures with. That is a public key, which begins with
+// ParseKey reads the key with which a receiver checks signatures: a public key, which begins with
 // whpk_, or a secret. The secret's prefix may be missing, as in the libraries of receivers.
 func ParseKey(text string) (Key, error) {
 	if encoded, ok := strings.CutPrefix(text, publicPrefix); ok {
@@ -74,8 +74,8 @@ func (k Key) Equal(other Key) bool {
 	return hmac.Equal(k.bytes, other.bytes) && k.public.Equal(other.public)
 }
 
-// checks reports whether the key made a signature, or its private half did, in constant time. A
-// key checks signatures of its own scheme alone.
+// checks reports whether the key, or its private half, made a signature, in constant time. A key
+// checks only signatures of its own scheme.
 func (k Key) checks(s *parsed, id string, unix int64, body []byte) bool {
 	if k.Public() {
 		return s.scheme == versionAsymmetric && ed25519.Verify(k.public, message(id, unix, body), s.sum)
@@ -110,12 +110,12 @@ func (Key) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(redacted)) }
 // LogValue hides the key.
 func (Key) LogValue() slog.Value { return slog.StringValue(redacted) }
 
-// Signer signs with one key or, during the overlap of a rotation, with several. It is
-// safe for concurrent use; keep it, making one costs as much as a few signatures.
+// Signer signs with one key or, during the overlap of a rotation, with several. It is safe for
+// concurrent use. Keep it: making a Signer costs as much as a few signatures.
 type Signer struct{ states []state }
 
-// state has the SHA-256 states after the first block of HMAC's inner and outer hash:
-// they depend on the key alone, so a signature starts from them.
+// state has the SHA-256 states after the first block of HMAC's inner and outer hash. They depend
+// only on the key, so each signature starts from them.
 type state struct{ inner, outer []byte }
 
 // NewSigner returns a signer whose signatures come in the order of keys, which are secrets.
@@ -129,14 +129,14 @@ func NewSigner(keys ...Key) *Signer {
 
 // paddedState hashes the block that HMAC (RFC 2104) puts before its message.
 func paddedState(key []byte, pad byte) []byte {
-	var block [blockSize]byte // a key has at most 64 bytes, so it fits
+	var block [blockSize]byte // fits, because a key has at most 64 bytes
 	copy(block[:], key)
 	for i := range block {
 		block[i] ^= pad
 	}
 	h := sha256.New()
 	h.Write(block[:])
-	saved, err := h.(encoding.BinaryMarshaler).MarshalBinary() //nolint:errcheck // SHA-256 is one
+	saved, err := h.(encoding.BinaryMarshaler).MarshalBinary() //nolint:errcheck // SHA-256 implements it
 	if err != nil {
 		panic(err) // SHA-256's state always marshals
 	}
@@ -160,7 +160,7 @@ func (s *Signer) Sign(id string, at time.Time, body []byte) string {
 	return string(out)
 }
 
-// worker is what one signature needs besides the key's state.
+// worker is the memory that one signature needs in addition to the key's state.
 type worker struct {
 	hash hash.Hash
 	buf  [128]byte
@@ -182,8 +182,8 @@ func (w *worker) mac(s *state, id string, unix int64, body []byte) []byte {
 }
 
 func (w *worker) restore(saved []byte) {
-	if err := w.hash.(encoding.BinaryUnmarshaler).UnmarshalBinary(saved); err != nil { //nolint:errcheck // SHA-256 is one
-		panic(err) // it was marshaled by the same library
+	if err := w.hash.(encoding.BinaryUnmarshaler).UnmarshalBinary(saved); err != nil { //nolint:errcheck // SHA-256 implements it
+		panic(err) // the same library marshaled it
 	}
 }
 

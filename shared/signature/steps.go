@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// Step is one check of a callback, for a person who looks for what is wrong.
+// Step is one check of a callback, shown to a person who looks for a fault.
 type Step struct {
 	Name   string // the header, or what is compared
 	OK     bool
-	Detail string // never a secret, nor the signature that was expected
+	Detail string // never contains a secret, nor the expected signature
 }
 
-// VerifySteps makes the checks of Verify one by one and goes on after a fault. All steps
-// are OK exactly when Verify returns nil.
+// VerifySteps makes the checks of Verify one by one, and goes on after a fault. All steps are OK
+// exactly if Verify returns nil.
 func VerifySteps(header http.Header, body []byte, now time.Time, keys ...Key) []Step {
 	id, idErr := single(header, HeaderID)
 	stamp, stampErr := single(header, HeaderTimestamp)
@@ -55,7 +55,7 @@ func step(name string, err error, fine string) Step {
 	return Step{Name: name, OK: true, Detail: fine}
 }
 
-// describe counts what a webhook-signature header has.
+// describe counts the signatures in a webhook-signature header by kind.
 func describe(signatures string) string {
 	var symmetric, asymmetric, other, bad int
 	for part := range strings.SplitSeq(signatures, " ") {
@@ -83,8 +83,8 @@ func describe(signatures string) string {
 	return text
 }
 
-// match compares every signature with every key and, when none fits, tries the bodies
-// that receivers commonly make of the one they got.
+// match compares every signature with every key. If none fits, it tries the bodies that receivers
+// commonly make from the body that they got.
 func match(signatures, id string, unix int64, body []byte, keys []Key) (ok bool, detail string) {
 	var given []parsed
 	for part := range strings.SplitSeq(signatures, " ") {
@@ -114,7 +114,7 @@ func match(signatures, id string, unix int64, body []byte, keys []Key) (ok bool,
 // isFor reports whether the signature is of the scheme that the key checks.
 func (s parsed) isFor(k Key) bool { return (s.scheme == versionAsymmetric) == k.Public() }
 
-// kind names a key for a person.
+// kind returns the kind of a key in words.
 func kind(k Key) string {
 	if k.Public() {
 		return "public key"

@@ -14,7 +14,7 @@ import (
 // either direction.
 const Tolerance = 5 * time.Minute
 
-// The reasons for which a callback does not verify.
+// The reasons for which the verification of a callback fails.
 var (
 	ErrMissingHeader    = errors.New("missing header")
 	ErrMalformedHeader  = errors.New("malformed header")
@@ -24,11 +24,10 @@ var (
 	errDifferentVersion = errors.New("another version than v1 and v1a")
 )
 
-// Verify checks a callback as its receiver has to: header is the request's, body the
-// bytes as they came, now the receiver's clock. One signature that matches one of keys
-// is enough; signatures of other versions are skipped. A secret checks v1 signatures alone, a
-// public key v1a ones alone. The error wraps one of this
-// package's Err values.
+// Verify checks a callback as its receiver must: header is the request's, body the bytes as they
+// came, now the receiver's clock. One signature that matches one of keys is enough; signatures of
+// other versions are skipped. A secret checks only v1 signatures, a public key only v1a ones. The
+// error wraps one of this package's Err values.
 func Verify(header http.Header, body []byte, now time.Time, keys ...Key) error {
 	id, err := single(header, HeaderID)
 	if err != nil {
@@ -75,8 +74,8 @@ func single(header http.Header, name string) (string, error) {
 	return values[0], nil
 }
 
-// parseTimestamp reads Unix seconds: digits only, so that what is signed and what is
-// checked have one form.
+// parseTimestamp reads Unix seconds: digits only, so that the signed and the checked text have the
+// same form.
 func parseTimestamp(text string) (int64, error) {
 	unix, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || unix < 0 || strconv.FormatInt(unix, 10) != text {

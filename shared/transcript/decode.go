@@ -16,7 +16,7 @@ import (
 // ErrForm is returned for bytes that this build can't read as a transcript.
 var ErrForm = errors.New("not a transcript that this version reads")
 
-// Decode reads a transcript. Nil stands for an attempt that has none: nothing is known then.
+// Decode reads a transcript. Nil is the transcript of an attempt that has none.
 func Decode(raw []byte, of Of) (Transcript, error) {
 	if raw == nil {
 		return Transcript{}, nil
@@ -50,7 +50,7 @@ func Decode(raw []byte, of Of) (Transcript, error) {
 
 type reader struct{ packed.Reader }
 
-// text reads what a receiver may have sent: it becomes valid UTF-8.
+// text reads text that may come from a receiver, as valid UTF-8.
 func (r *reader) text() string { return clean(r.Blob()) }
 
 func clean(raw []byte) string { return strings.ToValidUTF8(string(raw), "\uFFFD") }
@@ -70,7 +70,7 @@ func (r *reader) address() netip.AddrPort {
 	return netip.AddrPortFrom(addr, binary.BigEndian.Uint16(port))
 }
 
-// fields reads a header to the end.
+// fields reads the fields of a header up to the end.
 func (r *reader) fields() []Field {
 	var fields []Field
 	for r.More() {

@@ -1,6 +1,6 @@
-// Package transcript keeps what an attempt sent and what came back, beside status and body,
-// in some 250 bytes. A dispatcher writes it once for each attempt; it is stored as it is,
-// and read when somebody looks at the attempt. What the delivery says anyway is not in it.
+// Package transcript keeps what an attempt sent and received, except status and body, in some 250
+// bytes. A dispatcher writes a transcript once for each attempt. It is stored as it is, and decoded
+// when the attempt is shown. It leaves out what the delivery has anyway.
 package transcript
 
 import (
@@ -17,18 +17,18 @@ import (
 	"waybill.dev/shared/packed"
 )
 
-// The first byte of a transcript. An answer whose body was cut has the latter, so that earlier
-// builds read all transcripts but those.
+// The first byte of a transcript. It is versionTruncated if the body of the answer was cut, so that
+// earlier builds can read all other transcripts.
 const (
 	version          = 1
 	versionTruncated = 2
 )
 
-// MaxResponseHeaders bounds the names and values of an answer's headers that are kept, in
-// bytes. Further fields, by name, are left out.
+// MaxResponseHeaders bounds the names and values of an answer's headers that are kept, in bytes.
+// Further fields, in the order of names, are left out.
 const MaxResponseHeaders = 4 << 10
 
-// Sent is what an attempt sent that its delivery does not say.
+// Sent is what an attempt sent and its delivery does not have.
 type Sent struct {
 	URL         string
 	UserAgent   string
@@ -39,17 +39,18 @@ type Sent struct {
 	BodySize int
 }
 
-// Got is what became of it.
+// Got is what the attempt received.
 type Got struct {
-	// Remote is the address connected to. Remote is invalid when no connection was made; then nothing was sent.
+	// Remote is the address to which the attempt connected. It is invalid if no connection was made; then
+	// nothing was sent.
 	Remote netip.AddrPort
 	Header http.Header // of the answer
-	// Truncated: the answer's body had more than what is kept of it.
+	// Truncated: the answer's body was longer than the part that is kept.
 	Truncated bool
 	Phases    domain.Phases
 }
 
-// Encode writes a transcript. The values of headers that may carry secrets are not in it.
+// Encode writes a transcript. It leaves out the values of headers that may contain secrets.
 func Encode(s *Sent, g *Got) []byte {
 	out := make([]byte, 0, 192+len(s.URL)+64*len(g.Header))
 	if g.Truncated {
@@ -78,7 +79,7 @@ func Encode(s *Sent, g *Got) []byte {
 	return appendHeader(out, g.Header)
 }
 
-// appendPhases writes microseconds, 0: it did not happen.
+// appendPhases writes microseconds; 0: the phase did not happen.
 func appendPhases(out []byte, p *domain.Phases) []byte {
 	for _, took := range [...]time.Duration{p.DNS, p.Connect, p.TLS, p.FirstByte, p.Body} {
 		var us uint64
@@ -90,8 +91,8 @@ func appendPhases(out []byte, p *domain.Phases) []byte {
 	return out
 }
 
-// appendHeader writes the fields of an answer to the end. Their order is the map's, unless
-// some are left out: it costs less to sort what is read.
+// appendHeader writes the fields of an answer up to the end. Their order is that of the map unless
+// some are left out, because sorting when they are read costs less.
 func appendHeader(out []byte, header http.Header) []byte {
 	size := 0
 	for name, values := range header {
@@ -122,8 +123,8 @@ func appendHeader(out []byte, header http.Header) []byte {
 	return out
 }
 
-// appendField writes a name, and of each value one more than its length and its bytes; 0
-// stands for a value that is not kept.
+// appendField writes a name and, for each value, its length plus one and its bytes; 0 stands for a
+// value that is not kept.
 func appendField(out []byte, name string, values []string) []byte {
 	hidden := secret(name)
 	for _, value := range values {
@@ -138,8 +139,8 @@ func appendField(out []byte, name string, values []string) []byte {
 	return out
 }
 
-// secret reports whether an answer's header of that name may carry a secret. The names of
-// nearly every answer are told at once.
+// secret reports whether an answer's header with a name may contain a secret. It decides at once
+// for the names that nearly every answer has.
 func secret(name string) bool {
 	switch name {
 	case "Date", "Content-Type", "Content-Length", "Server", "Connection", "Vary", "Cache-Control", "Keep-Alive", "Via":
@@ -158,22 +159,22 @@ func secret(name string) bool {
 type Field struct {
 	Name  string
 	Value string
-	// Hidden: there was a value that is not kept.
+	// Hidden: there was a value, but it is not kept.
 	Hidden bool
 }
 
-// Transcript is what an attempt sent and what came back.
+// Transcript is what an attempt sent and received.
 type Transcript struct {
 	URL      string
-	Remote   netip.AddrPort // not valid: no connection was made, and nothing sent
+	Remote   netip.AddrPort // not valid: no connection was made, and nothing was sent
 	Request  []Field        // in the order in which they were sent
 	Response []Field        // by name
-	// Truncated: the answer's body had more than what is kept of it.
+	// Truncated: the answer's body was longer than the part that is kept.
 	Truncated bool
 	Phases    domain.Phases
 }
 
-// Of is what the delivery says of an attempt.
+// Of is what the delivery has of an attempt.
 type Of struct {
 	EventID   string
 	Delivery  domain.DeliveryID

@@ -1,5 +1,5 @@
 // Package tunnel defines the protocol between gateways and agents: the form of tokens, how a connection is opened,
-// and the messages on it besides requests to services.
+// and the messages on it other than requests to services.
 package tunnel
 
 import (
@@ -15,9 +15,9 @@ import (
 // found.
 const Purpose = "tunnel tokens"
 
-// How a connection is opened: a WebSocket of this protocol, with the token as the bearer of
-// Authorization and the agent's version in VersionHeader. In it the gateway speaks HTTP/2 as the
-// client, and the agent answers.
+// How a connection is opened: a WebSocket of this protocol, with the token as the bearer in
+// Authorization and the agent's version in VersionHeader. In the WebSocket the gateway is the
+// client of HTTP/2, and the agent is the server.
 const (
 	ConnectPath   = "/v1/tunnel-connect"
 	Protocol      = "waybill-tunnel.1"
@@ -27,20 +27,20 @@ const (
 // Requests to ControlHost are for the agent itself. No service can have this name.
 const (
 	ControlHost = "waybill.agent"
-	// ServicesPath takes the services configuration by PUT: 204, or 409 with the reason as text.
+	// ServicesPath accepts the services configuration by PUT: 204, or 409 with the reason as text.
 	ServicesPath = "/services"
-	// LeavePath says by POST that the gateway begins no more requests on the connection, and why.
+	// LeavePath gets a POST, with the reason, when the gateway begins no more requests on the connection.
 	LeavePath = "/leave"
 )
 
-// The codes with which gateways close the WebSocket, besides those of RFC 6455.
+// The codes with which gateways close the WebSocket, in addition to those of RFC 6455.
 const (
-	CloseToken   = 4001 // the token has ended
+	CloseToken   = 4001 // the agent has refused the configuration in force
 	CloseRefused = 4002 // the agent has refused the configuration that holds
 )
 
-// ErrorHeader marks an answer that comes from the agent itself, because the service gave none. Its value is one of
-// the codes below.
+// ErrorHeader marks an answer from the agent itself, because the service gave none. Its value is one of the codes
+// below.
 const ErrorHeader = "Waybill-Tunnel-Error"
 
 // The values of ErrorHeader.
@@ -53,7 +53,7 @@ const (
 // Bounds of a connection.
 const (
 	Streams   = 250              // requests at a time
-	Window    = 1 << 20          // bytes under way, of a request or an answer
+	Window    = 1 << 20          // bytes on their way, of a request or an answer
 	PingAfter = 15 * time.Second // of silence
 	PingTime  = 8 * time.Second  // until an answer
 	// MaxHeader bounds the headers of a request and of an answer, in bytes.
@@ -63,7 +63,7 @@ const (
 )
 
 // A token is wbt_, 32 characters of base62, _ and the CRC-32 of the 32 in lower-case hex. The
-// checksum keeps made-up tokens from costing a look-up; it guards nothing.
+// checksum saves look-ups for made-up tokens; it protects nothing.
 const (
 	tokenPrefix = "wbt_"
 	tokenSize   = 32
@@ -72,7 +72,7 @@ const (
 
 var tokenForm = regexp.MustCompile(`^wbt_[0-9A-Za-z]{32}_[0-9a-f]{8}$`)
 
-// NewToken returns a fresh token.
+// NewToken returns a new token.
 func NewToken() domain.Secret {
 	body := domain.RandomText(tokenSize)
 	return domain.Secret(tokenPrefix + body + "_" + checksum(body))
@@ -83,7 +83,7 @@ func WellFormed(token string) bool {
 	return tokenForm.MatchString(token) && checksum(token[len(tokenPrefix):len(tokenPrefix)+tokenSize]) == Suffix(token)
 }
 
-// Suffix returns the end of a token, by which people tell tokens apart.
+// Suffix returns the end of a token, by which people distinguish tokens.
 func Suffix(token string) string { return token[max(0, len(token)-suffixSize):] }
 
 func checksum(body string) string {

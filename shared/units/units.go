@@ -9,8 +9,8 @@ import (
 
 const day = 24 * time.Hour
 
-// Duration writes how long something took: less than 1 ms, 0.4 ms, 12 ms, 1.2 s, 5 min 3 s, 2 h 1 min. Of what was
-// measured in whole milliseconds, none are less than one.
+// Duration writes how long something took: less than 1 ms, 0.4 ms, 12 ms, 1.2 s, 5 min 3 s, 2 h 1 min. Durations
+// that were measured in whole milliseconds are never "less than 1 ms".
 func Duration(d time.Duration) string {
 	two := func(a time.Duration, first string, b time.Duration, second string) string {
 		text := count(d, a, first)
@@ -38,7 +38,7 @@ func Duration(d time.Duration) string {
 	return two(day, "d", time.Hour, "h")
 }
 
-// significant rounds to two digits.
+// significant rounds to two significant digits.
 func significant(v float64) float64 {
 	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 2, 64), 64) // it is a number
 	return rounded
@@ -48,8 +48,8 @@ func count(d, unit time.Duration, name string) string {
 	return strconv.FormatInt(int64(d/unit), 10) + " " + name
 }
 
-// Since writes how long before now a time was, or how long after: 3 min ago, in 2 h. What is more than two months
-// away is a date.
+// Since writes how long before now a time was, or how long after: 3 min ago, in 2 h. A time more than two months
+// away is written as a date.
 func Since(at, now time.Time) string {
 	d := now.Sub(at)
 	far := d.Abs()

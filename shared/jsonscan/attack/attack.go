@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Body is JSON that is made to cost much. Some is no JSON at all.
+// Body is JSON that is made to be expensive. Some bodies are not valid JSON.
 type Body struct {
 	Name string
 	Text []byte
@@ -54,13 +54,13 @@ func Bodies(size int) []Body {
 	}
 }
 
-// wrap returns as many parts as size has room for.
+// wrap returns as many parts as fit into size.
 func wrap(before, part, after string, size int) []byte {
 	n := max((size-len(before)-len(after))/(len(part)+1), 1)
 	return []byte(before + part + strings.Repeat(","+part, n-1) + after)
 }
 
-// counted is wrap with the number of the part in each.
+// counted is wrap with the number of each part in it.
 func counted(before, part, after string, size int) []byte {
 	b := []byte(before)
 	for i := 0; len(b) < size || i == 0; i++ {
@@ -76,7 +76,7 @@ func nest(before, middle, after string, levels int) []byte {
 	return []byte(strings.Repeat(before, levels) + middle + strings.Repeat(after, levels))
 }
 
-// names are n members.
+// names returns n members.
 func names(n int) string {
 	var b strings.Builder
 	for i := range n {

@@ -11,11 +11,11 @@ import (
 const (
 	perMiB     = 50 * time.Millisecond // of one processor
 	timesBytes = 4                     // memory for each byte of a body
-	slackBytes = 256 << 10             // memory for a body however small it is
-	tries      = 4                     // the best one counts: others use the machine, too
+	slackBytes = 256 << 10             // memory for any body, however small
+	tries      = 4                     // the best one counts, because other processes use the machine, too
 )
 
-// Cost is what something has cost.
+// Cost is the cost of running a function.
 type Cost struct {
 	CPU   time.Duration // of the whole process
 	Bytes uint64        // allocated in all, so the peak is below it
@@ -40,14 +40,14 @@ func cpu() time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// Allowance says how much more than the limits a reader may take.
+// Allowance is how much more than the limits a reader may take.
 type Allowance struct {
-	CPU   int    // times the limit; 0: once
-	Times uint64 // memory for each byte beside timesBytes: copies that are made of the body on the way to its reader
-	Bytes uint64 // memory beside slackBytes
+	CPU   int    // times the limit; 0: one time
+	Times uint64 // memory for each byte in addition to timesBytes: copies of the body that are made on the way to its reader
+	Bytes uint64 // memory in addition to slackBytes
 }
 
-// Hold makes sure that reading size bytes costs no more than it may.
+// Hold fails the test if reading size bytes costs more than allowed.
 func Hold(tb testing.TB, size int, allow Allowance, read func()) {
 	tb.Helper()
 	limit := time.Duration(int64(Limit(size)) * int64(max(1, allow.CPU)))
@@ -65,8 +65,8 @@ func Hold(tb testing.TB, size int, allow Allowance, read func()) {
 	tb.Errorf("%d bytes cost %v and %d bytes of memory, may cost %v and %d", size, cost.CPU, cost.Bytes, limit, bytes)
 }
 
-// Limit is the time that reading size bytes may take: 50 ms for each MiB, and for less than
-// one as well. The race detector makes everything some ten times slower.
+// Limit returns the time that reading size bytes may take: 50 ms for each MiB, and also for less
+// than one. The race detector makes everything some ten times slower.
 func Limit(size int) time.Duration {
 	return time.Duration(int64(slower*perMiB) * int64(max(1, size>>20)))
 }

@@ -4,6 +4,6 @@ package attack
 
 const (
 	slower = 12
-	// Under the race detector, pools throw away at random what is given back to them.
+	// Under the race detector, pools randomly drop what is given back to them.
 	larger = 16
 )

@@ -12,13 +12,13 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// grant is what a code stands for.
+// grant is what a code was given for.
 type grant struct {
 	query  url.Values
 	person map[string]any
 }
 
-// Person says who is signed in from now on, by claims.
+// Person sets the claims of the person who is signed in from now on.
 func (i *Issuer) Person(claims map[string]any) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -36,7 +36,7 @@ func (i *Issuer) configuration(w http.ResponseWriter, _ *http.Request) {
 	})
 }
 
-// register takes any client (RFC 7591).
+// register registers any client (RFC 7591).
 func (i *Issuer) register(w http.ResponseWriter, r *http.Request) {
 	client := map[string]any{}
 	if err := json.UnmarshalRead(r.Body, &client); err != nil {
@@ -54,7 +54,7 @@ func (i *Issuer) next() string {
 	return strconv.Itoa(i.number)
 }
 
-// authorize signs in the person of now, without a question.
+// authorize signs in the present person, without asking.
 func (i *Issuer) authorize(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	if query.Get("client_id") == "" || query.Get("response_type") != "code" || query.Get("code_challenge_method") != "S256" {
@@ -72,8 +72,7 @@ func (i *Issuer) authorize(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, query.Get("redirect_uri")+"?"+back.Encode(), http.StatusFound) //nolint:gosec // the test's own client
 }
 
-// token gives an access token for the resource (RFC 8707) with the scopes that were asked for, and an ID token for the
-// client.
+// token returns an access token for the resource (RFC 8707) with the requested scopes, and an ID token for the client.
 func (i *Issuer) token(w http.ResponseWriter, r *http.Request) {
 	code := r.FormValue("code")
 	i.mu.Lock()

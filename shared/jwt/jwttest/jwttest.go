@@ -1,5 +1,5 @@
-// Package jwttest has an issuer of access tokens for tests: an OpenID provider with keys that change, at which whoever
-// comes is signed in as the person of now.
+// Package jwttest has an issuer of access tokens for tests: an OpenID provider with keys that change. It signs every
+// user in as the present person.
 package jwttest
 
 import (
@@ -21,23 +21,23 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// Issuer is one that listens on a loopback address.
+// Issuer is an issuer that listens on a loopback address.
 type Issuer struct {
 	*httptest.Server
 
-	// Discovered and Read count the questions for its configuration and for its keys.
+	// Discovered and Read count the requests for its configuration and for its keys.
 	Discovered, Read atomic.Int64
 
 	t       testing.TB
 	mu      sync.Mutex
 	keys    []jose.JSONWebKey
-	answer  http.HandlerFunc // of the keys; nil: the issuer's own
+	answer  http.HandlerFunc // answers requests for the keys; nil: the issuer answers
 	person  map[string]any
 	granted map[string]grant // by code
 	number  int
 }
 
-// New starts an issuer with one RSA key, "1", which ends with the test.
+// New starts an issuer with one RSA key, "1". The issuer ends with the test.
 func New(t testing.TB) *Issuer {
 	t.Helper()
 	i := &Issuer{t: t, granted: make(map[string]grant)}
@@ -78,21 +78,21 @@ func Key(t testing.TB, algorithm, id string) jose.JSONWebKey {
 	return jose.JSONWebKey{Key: private, KeyID: id, Algorithm: algorithm, Use: "sig"}
 }
 
-// Rotate puts keys in the place of those that the issuer had. It signs with the first.
+// Rotate replaces the issuer's keys. It signs with the first one.
 func (i *Issuer) Rotate(keys ...jose.JSONWebKey) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.keys = keys
 }
 
-// Answer has the question for keys answered in another way; nil: as ever.
+// Answer replaces the answer to requests for keys; nil: the issuer's own answer.
 func (i *Issuer) Answer(answer http.HandlerFunc) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.answer = answer
 }
 
-// Claims returns those of a good token for an audience, with others in their place; nil: without.
+// Claims returns the claims of a good token for an audience. others replace some of them; nil removes a claim.
 func (i *Issuer) Claims(audience string, others map[string]any) map[string]any {
 	now := time.Now()
 	claims := map[string]any{"iss": i.URL, "aud": audience, "sub": "idp|ada", "iat": now.Unix(), "exp": now.Add(time.Hour).Unix()}
@@ -101,7 +101,7 @@ func (i *Issuer) Claims(audience string, others map[string]any) map[string]any {
 	return claims
 }
 
-// Token signs the claims of a good token for an audience, with others in their place.
+// Token signs the claims of a good token for an audience, with others as in Claims.
 func (i *Issuer) Token(audience string, others map[string]any) string {
 	i.t.Helper()
 	i.mu.Lock()
@@ -110,7 +110,7 @@ func (i *Issuer) Token(audience string, others map[string]any) string {
 	return Sign(i.t, key, i.Claims(audience, others), nil)
 }
 
-// Sign signs claims with a key. Header has what is in the header besides.
+// Sign signs claims with a key. header has additional fields for the header.
 func Sign(t testing.TB, key jose.JSONWebKey, claims any, header map[jose.HeaderKey]any) string {
 	t.Helper()
 	options := (&jose.SignerOptions{}).WithType("at+jwt")

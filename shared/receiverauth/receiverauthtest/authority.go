@@ -27,7 +27,7 @@ type Authority struct {
 	key         crypto.Signer
 }
 
-// New returns an authority of its own.
+// New returns a new authority.
 func New(tb testing.TB) *Authority {
 	tb.Helper()
 	key := newKey(tb)
@@ -60,15 +60,15 @@ func (a *Authority) Issue(tb testing.TB, name string, ends time.Time) (certifica
 	return encode("CERTIFICATE", raw), encode("PRIVATE KEY", secret)
 }
 
-// Auth returns a certificate for a name as a webhook has it. The receiver's comes from the
-// authority, too.
+// Auth returns an Auth with a certificate for a name, as a webhook has it. The authority also
+// issues the receiver's certificate.
 func (a *Authority) Auth(tb testing.TB, name string) *receiverauth.Auth {
 	tb.Helper()
 	certificate, key := a.Issue(tb, name, time.Now().Add(time.Hour))
 	return &receiverauth.Auth{Type: receiverauth.MTLS, Certificate: certificate, PrivateKey: domain.Secret(key), CA: a.PEM}
 }
 
-// Server returns the settings of a receiver that wants a certificate of the authority.
+// Server returns the settings of a receiver that requires a certificate of the authority.
 func (a *Authority) Server(tb testing.TB) *tls.Config {
 	tb.Helper()
 	certificate, key := a.Issue(tb, "receiver", time.Now().Add(time.Hour))
