@@ -50,13 +50,13 @@ type Options struct {
 	// Tracer makes a span of each attempt; nil: no traces.
 	Tracer  trace.TracerProvider
 	Version string // in the User-Agent of callbacks
-	// DefaultSchedule is the retry schedule of webhooks that have none of their own; nil: Standard
-	// Webhooks' table.
+	// DefaultSchedule is the retry schedule of webhooks that have none of their
+	// own; nil: Standard Webhooks' table.
 	DefaultSchedule []time.Duration
 	Retention       time.Duration // 0: 168 h
 	DisableAfter    time.Duration // 0: 120 h
-	// PublicURL is the start of the links in alerts, without a slash at its end; empty: the links
-	// are paths.
+	// PublicURL is the start of the links in alerts, without a slash at its
+	// end; empty: the links are paths.
 	PublicURL string
 	// Memory is how many bytes deliveries in flight may take, without their connections; at least
 	// LeastMemory. 0: 256 MiB. Deliveries that wait for their turn may take half as much again.
@@ -256,8 +256,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	return errors.Join(takersErr, keepers.Wait())
 }
 
-// takeEvents takes events once the dispatcher knows how many dispatchers share a webhook's cap and
-// rate.
+// takeEvents takes events once the dispatcher knows how many dispatchers share a webhook's cap and rate.
 func (d *Dispatcher) takeEvents(ctx context.Context) error {
 	select {
 	case <-d.owners.Introduced():

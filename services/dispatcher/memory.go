@@ -5,11 +5,10 @@ import (
 )
 
 const (
-	// defaultMemory is how many bytes deliveries in flight may take unless the options say
-	// otherwise.
+	// defaultMemory is how many bytes deliveries in flight may take unless the options say otherwise.
 	defaultMemory = 256 << 20
-	// LeastMemory is the least memory that deliveries in flight need, so that the largest message
-	// fits everywhere.
+	// LeastMemory is the least memory that deliveries in flight need, so that the
+	// largest message fits everywhere.
 	LeastMemory = 64 << 20
 	// webhookShare: one webhook has at most this part of the memory for events in flight, so that
 	// webhooks of one account that hang can't take the memory that all others need.

@@ -11,8 +11,8 @@ import (
 	"waybill.dev/shared/store/recorder"
 )
 
-// announcer writes records. Then it announces the changes to clients that watch an account, and alerts to
-// the relay.
+// announcer writes records. Then it announces the changes to clients that watch an
+// account, and alerts to the relay.
 type announcer struct {
 	record.Writer
 

@@ -121,8 +121,7 @@ func (k *Authenticator) lookUp(ctx context.Context, key string, d digest, f *loo
 	if err != nil || !found.known || which == 0 || k.options.Rehash == nil {
 		return
 	}
-	// From now on the key is found by the first pepper. If this fails, the next look-up tries
-	// again.
+	// From now on the key is found by the first pepper. If this fails, the next look-up tries again.
 	if err := k.options.Rehash(ctx, found.principal.KeyID, hashes[0]); err != nil && !errors.Is(err, domain.ErrNotFound) {
 		k.options.Logger.Debug("a key was not hashed anew", "keyId", found.principal.KeyID, "error", err)
 	}

@@ -36,8 +36,7 @@ func NewMemory(limit int64, registerer prometheus.Registerer) *Memory {
 // Lease returns a lease for one request, with no bytes yet.
 func (m *Memory) Lease() *Lease { return &Lease{memory: m} }
 
-// Lease is the memory that one request has taken. Several goroutines may use it. nil counts
-// nothing.
+// Lease is the memory that one request has taken. Several goroutines may use it. nil counts nothing.
 type Lease struct {
 	memory *Memory
 

@@ -22,9 +22,8 @@ const (
 	maxUnacknowledged = 1 << 16
 	// A stream of a cluster that has lost its leader has none for four to nine seconds. A message
 	// that is published in that time reaches no stream, and the server says so at once. The message
-	// is sent again until there is a leader, because the relay would find it only many seconds
-	// later. In sum that takes less time than the margin after which the relay takes an event for
-	// lost.
+	// is sent again until there is a leader, because the relay would find it only many seconds later.
+	// In sum that takes less time than the margin after which the relay takes an event for lost.
 	electionWait    = 500 * time.Millisecond
 	electionRetries = 18
 )
@@ -109,8 +108,7 @@ func (a *acks) take(id uint64) *publication {
 	return p
 }
 
-// answered handles the acknowledgement of a stream, or a server's answer that there is no such
-// stream.
+// answered handles the acknowledgement of a stream, or a server's answer that there is no such stream.
 func (a *acks) answered(m *nats.Msg) {
 	id, err := strconv.ParseUint(m.Subject[len(a.prefix):], 36, 64)
 	if err != nil {

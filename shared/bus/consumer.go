@@ -23,9 +23,8 @@ type Consumer struct {
 // MaxFetch is how many messages one fetch may ask for.
 const MaxFetch = 500
 
-// ErrAway is returned by a fetch while no server is connected. The fetch returns it after a moment, so that
-// the caller may begin the next one at once. A fetch that had begun before returns it when a server is
-// connected again.
+// ErrAway is returned by a fetch while no server is connected. The fetch returns it after a moment, so that the
+// caller may begin the next one at once. A fetch that had begun before returns it when a server is connected again.
 var ErrAway = errors.New("no server is connected")
 
 // FetchOptions say how messages are fetched.
@@ -60,9 +59,8 @@ func (c *Consumer) Fetch(ctx context.Context, n int, options FetchOptions, take 
 	return err
 }
 
-// Await returns when the consumer has a message, after wait, or when other has a value. It leaves the
-// message with the consumer. The error is ctx's when ctx ends first. Await can't be used with a pinned
-// consumer.
+// Await returns when the consumer has a message, after wait, or when other has a value. It leaves the message
+// with the consumer. The error is ctx's when ctx ends first. Await can't be used with a pinned consumer.
 func (c *Consumer) Await(ctx context.Context, wait time.Duration, other <-chan struct{}) error {
 	if err := c.open(false); err != nil {
 		return err

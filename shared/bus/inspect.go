@@ -225,8 +225,7 @@ func published(name string) []string {
 }
 
 // noStream is a name that no stream has. A message may name the stream that it is for, and all other streams
-// refuse it. So a message for noStream is stored nowhere, but shows whether the user may publish to its
-// subject.
+// refuse it. So a message for noStream is stored nowhere, but shows whether the user may publish to its subject.
 const noStream = "waybill-rights"
 
 // Rights finds out, on a connection of its own, which subjects the user of this connection may listen to

@@ -128,8 +128,8 @@ func parseOrdered(header map[string][]string) (Ordered, error) {
 	return Ordered{Sequence: numbers[0], Shipment: numbers[1], Due: fromMillis(numbers[2]), Gap: numbers[3] != 0}, nil
 }
 
-// AnnounceRestored tells the owner of an account's order that deliveries of the account were stored
-// with RestoreOrdered.
+// AnnounceRestored tells the owner of an account's order that deliveries of the account
+// were stored with RestoreOrdered.
 func (b *Bus) AnnounceRestored(account string) { b.Announce(SubjectOrder, []byte(account+restored)) }
 
 const restored = " restored"
@@ -200,9 +200,8 @@ func (b *Bus) generations(ctx context.Context, account string) (highest uint64, 
 }
 
 // listed returns the consumers of EVENTS. Callers that ask while the consumers are being listed share that
-// list: a dispatcher that takes over a thousand accounts would otherwise list a thousand consumers a
-// thousand times. So a consumer that was made just now may be missing; then making another one with its
-// name fails.
+// list: a dispatcher that takes over a thousand accounts would otherwise list a thousand consumers a thousand
+// times. So a consumer that was made just now may be missing; then making another one with its name fails.
 func (b *Bus) listed(ctx context.Context) ([]*jetstream.ConsumerInfo, error) {
 	answer := b.listing.DoChan(StreamEvents, func() (any, error) { return b.consumersOf(context.WithoutCancel(ctx), StreamEvents) })
 	select {

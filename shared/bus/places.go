@@ -12,8 +12,7 @@ type MissingPlaces struct {
 	First, Last int64
 }
 
-// AskPlaces asks the relay to publish the events with missing places at once. The announcement may
-// be lost.
+// AskPlaces asks the relay to publish the events with missing places at once. The announcement may be lost.
 func (b *Bus) AskPlaces(m MissingPlaces) {
 	b.Announce(SubjectRelay, []byte(m.Account+" "+strconv.FormatInt(m.First, 10)+" "+strconv.FormatInt(m.Last, 10)))
 }

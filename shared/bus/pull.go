@@ -218,8 +218,8 @@ func (r *pulling) alive() {
 	}
 }
 
-// count notes that a message has come. The server sends no status when a request is filled to the
-// last byte.
+// count notes that a message has come. The server sends no status when a
+// request is filled to the last byte.
 func (r *pulling) count(msg *nats.Msg) {
 	r.left--
 	if r.bytes += msg.Size(); r.bytes >= r.maxBytes && r.maxBytes > 0 {

@@ -14,8 +14,7 @@ import (
 )
 
 // Stream is the handle of one of Waybill's streams, by its name. Making it does not look the stream
-// up: each method asks the server, and fails with domain.ErrUnavailable while the server can't
-// answer.
+// up: each method asks the server, and fails with domain.ErrUnavailable while the server can't answer.
 type Stream struct {
 	bus  *Bus
 	name string
@@ -144,8 +143,8 @@ func (s *Stream) Subjects(ctx context.Context, pattern string) (map[string]uint6
 	return info.State.Subjects, nil
 }
 
-// Consumer looks a consumer up. If the server has lost the consumer, all streams and consumers are
-// made again.
+// Consumer looks a consumer up. If the server has lost the consumer, all
+// streams and consumers are made again.
 func (s *Stream) Consumer(ctx context.Context, name string) (*Consumer, error) {
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()

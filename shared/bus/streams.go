@@ -15,16 +15,14 @@ import (
 const (
 	// AckWait is the time after which an event or due delivery goes to another dispatcher if its
 	// dispatcher neither acknowledged it nor reported it as in progress. Dispatchers report every
-	// ProgressInterval, so deliveries that a killed dispatcher had in flight go out again within 15
-	// s.
+	// ProgressInterval, so deliveries that a killed dispatcher had in flight go out again within 15 s.
 	AckWait          = 10 * time.Second
 	ProgressInterval = 3 * time.Second
 	// MaxEventsInFlight bounds the unacknowledged events over all dispatchers.
 	MaxEventsInFlight = 1 << 16
 	maxDueInFlight    = 8192 // for each shard
 	// maxConsumers is how many consumers EVENTS and ORDER may have. For each account with an order, EVENTS has
-	// one, and two while the owner changes; ORDER has one while the owner changes. The server's own limit is
-	// 1000.
+	// one, and two while the owner changes; ORDER has one while the owner changes. The server's own limit is 1000.
 	maxConsumers = 1 << 17
 	// pinTTL is how long a pinned consumer waits for its owner before it takes another.
 	pinTTL = 3 * time.Second
@@ -117,9 +115,8 @@ func (b *Bus) streamConfigs() []jetstream.StreamConfig {
 		return config
 	}
 	return []jetstream.StreamConfig{
-		// The first three streams have no limit of size or age: discarding old messages would
-		// silently drop schedules and hold queues. Dispatchers end deliveries that are older than
-		// the retention.
+		// The first three streams have no limit of size or age: discarding old messages would silently
+		// drop schedules and hold queues. Dispatchers end deliveries that are older than the retention.
 		with(func(c *jetstream.StreamConfig) {
 			c.Name, c.Subjects = StreamRetries, []string{subjectDue + ">", subjectSchedule + ">"}
 			c.Description = "deliveries that wait for their next attempt"
@@ -178,9 +175,8 @@ func (b *Bus) ensureStream(ctx context.Context, config jetstream.StreamConfig) e
 	return nil
 }
 
-// matchStream updates an existing stream to the settings. A stream that already has them is left
-// alone, because the server does not keep an update apart from a consumer that is made at the same
-// time.
+// matchStream updates an existing stream to the settings. A stream that already has them is left alone,
+// because the server does not keep an update apart from a consumer that is made at the same time.
 func (b *Bus) matchStream(ctx context.Context, config jetstream.StreamConfig) error {
 	stream, err := b.js.Stream(ctx, config.Name)
 	if err != nil || fits(stream.CachedInfo().Config, config) {
@@ -190,8 +186,7 @@ func (b *Bus) matchStream(ctx context.Context, config jetstream.StreamConfig) er
 	return err
 }
 
-// fits reports whether a stream has the wanted settings. Settings that are not given are the
-// server's.
+// fits reports whether a stream has the wanted settings. Settings that are not given are the server's.
 func fits(have, want jetstream.StreamConfig) bool {
 	limit := func(have, want int64) bool { return have == want || have == -1 && want == 0 }
 	return slices.Equal(have.Subjects, want.Subjects) && have.Description == want.Description &&

@@ -46,9 +46,8 @@ func (m *Message) Leave() bool {
 	return true
 }
 
-// RejectOwn keeps a message that Waybill wrote and this build can't read, with the reason, and
-// calls done exactly once. The message is kept whole, for a build that can read it; no account sees
-// it.
+// RejectOwn keeps a message that Waybill wrote and this build can't read, with the reason, and calls
+// done exactly once. The message is kept whole, for a build that can read it; no account sees it.
 func (b *Bus) RejectOwn(m *Message, cause error, done func(error)) {
 	b.setAside.Add(1)
 	b.rejectOwn(m.Subject(), m.Header(), m.Body(), cause, done)
@@ -70,9 +69,8 @@ func withoutServers(header map[string][]string) nats.Header {
 }
 
 // SetAside keeps a message of RETRIES or HOLD that ParseTask could not read, and calls done exactly
-// once; then the caller may acknowledge the message. A message of another version is due again
-// after a minute, in the dispatcher that owns the webhook then. A message that is no task at all is
-// rejected.
+// once; then the caller may acknowledge the message. A message of another version is due again after a
+// minute, in the dispatcher that owns the webhook then. A message that is no task at all is rejected.
 func (b *Bus) SetAside(e *Entry, cause error, done func(error)) {
 	b.setAside.Add(1)
 	webhook, ok := WebhookOfSubject(e.Subject)

@@ -53,8 +53,8 @@ type WindowState struct {
 	Out, Limit, Waiting int
 }
 
-// Windows returns how many tasks are on their way to RETRIES, HOLD and ORDER, and how many wait for
-// their turn.
+// Windows returns how many tasks are on their way to RETRIES, HOLD and ORDER,
+// and how many wait for their turn.
 func (b *Bus) Windows() []WindowState {
 	return []WindowState{b.schedules.state(), b.holds.state(), b.orders.state()}
 }

@@ -107,8 +107,8 @@ type APIKey struct {
 	UpdatedOn   time.Time
 	// Suffix is the last 8 characters of the key, its checksum. It reveals nothing about the rest.
 	Suffix string
-	// Key is the key itself. It is stored, encrypted, only in a retrievable bucket, and read only
-	// on request.
+	// Key is the key itself. It is stored, encrypted, only in a retrievable
+	// bucket, and read only on request.
 	Key Secret
 	// Hash is the HMAC of the key, by which the key is found.
 	Hash []byte

@@ -50,8 +50,7 @@ func (c Cadence) length() (hours, months int) {
 	return 0, 0
 }
 
-// Fits reports whether the periods of one of the two cadences consist of whole periods of the
-// other.
+// Fits reports whether the periods of one of the two cadences consist of whole periods of the other.
 func (c Cadence) Fits(other Cadence) bool {
 	hours, months := c.length()
 	otherHours, otherMonths := other.length()
@@ -66,8 +65,7 @@ func (c Cadence) Fits(other Cadence) bool {
 }
 
 // After returns the time n periods after an anchor. Months are those of UTC. In a month without the
-// anchor's day the period begins on the month's last day; later ones begin on the anchor's day
-// again.
+// anchor's day the period begins on the month's last day; later ones begin on the anchor's day again.
 func (c Cadence) After(anchor time.Time, n int) time.Time {
 	anchor = anchor.UTC()
 	hours, months := c.length()

@@ -119,13 +119,12 @@ type Attempt struct {
 	Error     string // empty when an answer came
 	// ResponseBody has at most 4 KiB of the answer, valid UTF-8 without NUL.
 	ResponseBody string
-	// Transcript is the rest of what was sent and received, see package transcript; nil: it was not
-	// kept.
+	// Transcript is the rest of what was sent and received, see package transcript; nil: it was not kept.
 	Transcript []byte
 }
 
-// Phases are how long the parts of an attempt took; zero: the part did not happen, as on an
-// existing connection.
+// Phases are how long the parts of an attempt took; zero: the part did not
+// happen, as on an existing connection.
 type Phases struct {
 	DNS, Connect, TLS time.Duration
 	FirstByte         time.Duration // from the request until the answer began
@@ -159,8 +158,7 @@ type Outcome struct {
 	Attempt  *Attempt // nil: no attempt was made
 }
 
-// HealthChange is a change of a webhook's health that one dispatcher has seen. Zero fields change
-// nothing.
+// HealthChange is a change of a webhook's health that one dispatcher has seen. Zero fields change nothing.
 type HealthChange struct {
 	Webhook         WebhookID
 	FailingSince    time.Time // when it began to fail

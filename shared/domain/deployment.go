@@ -80,21 +80,18 @@ type Deployment struct {
 	Message         string // why the newest build does not serve; empty: it serves, or is in progress
 	// ActiveBuild is the id of the build that is served; empty: none.
 	ActiveBuild string
-	// VariablesChangedOn is when a variable changed after the active build was made; zero: none
-	// changed.
+	// VariablesChangedOn is when a variable changed after the active build was made; zero: none changed.
 	VariablesChangedOn   time.Time
 	CreatedOn, UpdatedOn time.Time
 	CreatedBy            string // the caller's sub
-	// Version is the version of everything that gateways serve at the last change of this
-	// deployment.
+	// Version is the version of everything that gateways serve at the last change of this deployment.
 	Version int64
 	Removed bool
 }
 
 // DeploymentSource is an archive of route files, or the permission to upload one.
 type DeploymentSource struct {
-	// ID is a UUID that sorts by time. It is the status id of the first build that is made of the
-	// source.
+	// ID is a UUID that sorts by time. It is the status id of the first build that is made of the source.
 	ID                       string
 	Account, Project, Branch string
 	Deployment               string // its name; it need not exist yet
@@ -216,8 +213,8 @@ const (
 	nameHash    = 10
 )
 
-// DeploymentName returns the name of the deployment of a branch: one DNS label, known before the
-// first upload.
+// DeploymentName returns the name of the deployment of a branch: one DNS
+// label, known before the first upload.
 func DeploymentName(account, project, branch string) string {
 	sum := sha256.Sum256([]byte(account + "\x00" + project + "\x00" + branch))
 	hash := strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:]))

@@ -27,8 +27,8 @@ func EventTypes() []EventType {
 // Valid reports whether t is one of the four event types, which publishers may use.
 func (t EventType) Valid() bool { return slices.Contains(EventTypes(), t) }
 
-// The alerts: events that Waybill itself makes, about webhooks, deliveries and custom domains. No one else may
-// publish them.
+// The alerts: events that Waybill itself makes, about webhooks, deliveries and custom
+// domains. No one else may publish them.
 const (
 	WebhookFailing       EventType = "waybill.webhook.failing"        // FailingFrom failures in a row
 	WebhookRecovered     EventType = "waybill.webhook.recovered"      // the first success after that

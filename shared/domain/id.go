@@ -72,8 +72,7 @@ func ParseWebhookID(text string) (WebhookID, error) {
 	return WebhookID(text), nil
 }
 
-// Token returns the id as 22 characters of base62 for bus subjects. WebhookFromToken is the
-// inverse.
+// Token returns the id as 22 characters of base62 for bus subjects. WebhookFromToken is the inverse.
 func (id WebhookID) Token() string {
 	raw, _ := uuidBytes(string(id))
 	return encode62(raw)
@@ -99,8 +98,7 @@ func WebhookFromToken(token string) (WebhookID, bool) {
 }
 
 // Shards is the number of shards into which webhooks are divided. Each shard has one owner among the
-// live dispatchers. The number can't change after installation, because it is part of every bus
-// subject.
+// live dispatchers. The number can't change after installation, because it is part of every bus subject.
 const Shards = 16
 
 // Shard returns the shard of the webhook, 0 to Shards-1.

@@ -64,8 +64,7 @@ type Feature struct {
 	Key       string
 	Name      string
 	MeterSlug string // empty: the feature is not metered
-	// Filters are the values of the meter's groups that events must have to count; empty: all
-	// events count.
+	// Filters are the values of the meter's groups that events must have to count; empty: all events count.
 	Filters    map[string]string
 	Metadata   map[string]string
 	CreatedOn  time.Time

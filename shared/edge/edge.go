@@ -16,8 +16,8 @@ import (
 // Edge has the operator's settings about proxies and public addresses.
 type Edge struct {
 	Trusted []netip.Prefix // networks of proxies whose headers count
-	// PublicURL is the start of links, without a slash at its end; empty: the address that the
-	// proxy reports.
+	// PublicURL is the start of links, without a slash at its end; empty:
+	// the address that the proxy reports.
 	PublicURL string
 }
 

@@ -18,8 +18,7 @@ const (
 	maxLabel = 63
 )
 
-// URLError is a fault in the form of a URL. Its text is for customers and contains no part of the
-// URL.
+// URLError is a fault in the form of a URL. Its text is for customers and contains no part of the URL.
 type URLError string
 
 func (e URLError) Error() string { return string(e) }

@@ -96,8 +96,7 @@ type Request struct {
 	Whole bool
 }
 
-// Response is the result of an attempt: with an answer (Status is set) or without (Code and Err are
-// set).
+// Response is the result of an attempt: with an answer (Status is set) or without (Code and Err are set).
 type Response struct {
 	Status     int         // 200 to 599; 0: no valid answer
 	RetryAfter []string    // values of the Retry-After header, as they came
@@ -111,8 +110,7 @@ type Response struct {
 	// Body has at most MaxKept bytes of the answer's body, unless Whole asks for more. It is valid
 	// UTF-8 without U+0000.
 	Body string
-	// Truncated: the answer's body was longer than Body, or was replaced by text that takes more
-	// bytes.
+	// Truncated: the answer's body was longer than Body, or was replaced by text that takes more bytes.
 	Truncated bool
 	Code      Code
 	Err       *Error // for the operator's log; customers get Err.Text()

@@ -27,8 +27,8 @@ func (i *Identity) onto(config *tls.Config) {
 	if i == nil {
 		return
 	}
-	// The certificate is shown whichever authorities the receiver names, because these lists are
-	// often incomplete.
+	// The certificate is shown whichever authorities the receiver names, because
+	// these lists are often incomplete.
 	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return i.certificate, nil }
 	if i.authorities != nil {
 		config.RootCAs = i.authorities

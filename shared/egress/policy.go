@@ -1,7 +1,6 @@
 // Package egress decides where callbacks may go and sends them there. It has rules for the URL of a
-// webhook, a guard on every address that is dialled, and an HTTP client whose attempts end in time
-// and within limits whatever the receiver does. The gateway calls its back ends by the same rules
-// and dialers.
+// webhook, a guard on every address that is dialled, and an HTTP client whose attempts end in time and
+// within limits whatever the receiver does. The gateway calls its back ends by the same rules and dialers.
 package egress
 
 import (

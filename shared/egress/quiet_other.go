@@ -4,6 +4,5 @@ package egress
 
 import "net"
 
-// quiet can't check a connection on this system. If the receiver has closed it, the attempt is
-// retried.
+// quiet can't check a connection on this system. If the receiver has closed it, the attempt is retried.
 func quiet(net.Conn) bool { return true }

@@ -55,8 +55,7 @@ func (t *targets) of(p *Policy, raw string) (*target, error) {
 	return made, nil
 }
 
-// Authority returns the host and port to connect to for a URL. A missing port follows from the
-// scheme.
+// Authority returns the host and port to connect to for a URL. A missing port follows from the scheme.
 func Authority(u *url.URL) string {
 	port := u.Port()
 	if port == "" {

@@ -18,10 +18,9 @@ import (
 )
 
 const (
-	// atOnce is the largest request that is written before its answer is read. The system accepts
-	// that many bytes even if the receiver reads nothing. The rest of a larger request is written
-	// while the client waits for the answer, because a receiver may answer before it has the whole
-	// request.
+	// atOnce is the largest request that is written before its answer is read. The system accepts that
+	// many bytes even if the receiver reads nothing. The rest of a larger request is written while the
+	// client waits for the answer, because a receiver may answer before it has the whole request.
 	atOnce = 8 << 10
 	// readBuffer is the size of a connection's buffer: few answers to callbacks are longer.
 	readBuffer = 2 << 10

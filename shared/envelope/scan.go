@@ -12,8 +12,7 @@ import (
 // source is the body that is read.
 type source struct {
 	body []byte
-	// around is how many containers there are around the event; -1: the body is only the data
-	// object.
+	// around is how many containers there are around the event; -1: the body is only the data object.
 	around int
 	root   string // pointer of the body in its event
 }

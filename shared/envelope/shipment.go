@@ -18,8 +18,8 @@ func Shipment(account string, payload []byte) *int64 {
 	return &key
 }
 
-// Webhook returns the webhook that an alert is about, from the alert's payload; empty: the payload
-// names none.
+// Webhook returns the webhook that an alert is about, from the alert's
+// payload; empty: the payload names none.
 func Webhook(payload []byte) domain.WebhookID {
 	text, _ := dataText(payload, "webhookId")
 	return domain.WebhookID(text)

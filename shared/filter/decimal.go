@@ -72,13 +72,12 @@ type exponent struct {
 
 const (
 	narrow = 17 // an exponent with so many digits stays small after an addition
-	// widest bounds the digits of an exponent: larger exponents count as equal, so that no event costs more than
-	// its text.
+	// widest bounds the digits of an exponent: larger exponents count as equal, so that
+	// no event costs more than its text.
 	widest = 1000
 )
 
-// newExponent returns the written number plus another number, which is at most as large as a text
-// is long.
+// newExponent returns the written number plus another number, which is at most as large as a text is long.
 func newExponent(written []byte, plus int64) exponent {
 	sign, digits := "", written
 	if len(written) > 0 && (written[0] == '-' || written[0] == '+') {

@@ -1,6 +1,5 @@
-// Package filter selects events: a filter is a JSON object that says what an event must have. It is
-// parsed strictly and once, and evaluated over the bytes of events; it decodes only the parts that
-// it needs.
+// Package filter selects events: a filter is a JSON object that says what an event must have. It is parsed
+// strictly and once, and evaluated over the bytes of events; it decodes only the parts that it needs.
 //
 // A filter's names are paths, or $and, $or and $not. A path is type, timestamp, or data. and the
 // names of members with dots between them. All of them must match. A path's value is the value that
@@ -128,8 +127,7 @@ func compact(raw []byte) string {
 	return b.String()
 }
 
-// Need is a condition that an event must meet to match a filter: at a path it must have one of the
-// keys.
+// Need is a condition that an event must meet to match a filter: at a path it must have one of the keys.
 type Need struct {
 	Keys []Key
 	path *path

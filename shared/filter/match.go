@@ -33,8 +33,7 @@ func (p *part) miss(e *Event) *part {
 	return p
 }
 
-// compares reports whether a clause matches the value at its path; nil: the event has no value
-// there.
+// compares reports whether a clause matches the value at its path; nil: the event has no value there.
 func (p *part) compares(e *Event, v *value) bool {
 	switch p.op {
 	case opExists:

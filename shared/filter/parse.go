@@ -201,8 +201,7 @@ func (p *parser) condition(to *path, value jsonscan.Value, at []string, depth in
 	return whole
 }
 
-// clause reads the value of an operator that compares; if it is an object or an array, depth counts
-// it.
+// clause reads the value of an operator that compares; if it is an object or an array, depth counts it.
 func (p *parser) clause(op operator, to *path, value jsonscan.Value, at []string, depth int) part {
 	p.clauses++
 	c := p.part(op, to, value, at)

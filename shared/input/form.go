@@ -67,8 +67,8 @@ func (f *Form) Ignore(names ...string) {
 	}
 }
 
-// Err returns the faults, unknown fields included, as a *problem.Problem, or nil. Each place is
-// listed once.
+// Err returns the faults, unknown fields included, as a *problem.Problem,
+// or nil. Each place is listed once.
 func (f *Form) Err() error {
 	f.unknown()
 	return f.notes.err(func(a, b problem.Fault) int { return strings.Compare(a.Pointer, b.Pointer) })
@@ -263,8 +263,7 @@ func (f *Form) Pairs(name string, maximum int) (pairs []Pair, ok bool) {
 	return pairs, ok
 }
 
-// Lists returns an object of at most maximum members. Each is an array of 1 to most strings, or one
-// string.
+// Lists returns an object of at most maximum members. Each is an array of 1 to most strings, or one string.
 func (f *Form) Lists(name string, maximum, most int) (lists map[string][]string, ok bool) {
 	names, values, ok := f.object(name, maximum)
 	if !ok {

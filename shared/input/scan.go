@@ -16,8 +16,7 @@ import (
 // MaxDepth is how deep arrays and objects in a body may be nested.
 const MaxDepth = jsonscan.MaxDepth
 
-// maxMembers bounds the members of an object that is read as a form, where every name must be
-// known.
+// maxMembers bounds the members of an object that is read as a form, where every name must be known.
 const maxMembers = 1000
 
 // Check returns the faults of a JSON value that is not the body of a request: it is not JSON, or
@@ -27,8 +26,7 @@ func Check(ctx context.Context, value []byte, what string) []problem.Fault {
 	return check(ctx, value, what, jsonscan.Options{})
 }
 
-// CheckExact is Check for a value that is used for exact arithmetic: numbers must not be too long
-// for that.
+// CheckExact is Check for a value that is used for exact arithmetic: numbers must not be too long for that.
 func CheckExact(ctx context.Context, value []byte, what string) []problem.Fault {
 	return check(ctx, value, what, jsonscan.Options{Exact: true})
 }
@@ -73,8 +71,7 @@ func syntaxDetail(body []byte, what string, err *jsonscan.SyntaxError) string {
 	return "The " + what + " is not valid JSON, from byte " + strconv.Itoa(err.Offset) + " on."
 }
 
-// members returns the members of an object that scan found valid; ok is false when it has more than
-// limit.
+// members returns the members of an object that scan found valid; ok is false when it has more than limit.
 func members(object jsonscan.Value, limit int) (names []string, values map[string]jsonscan.Value, ok bool) {
 	values = make(map[string]jsonscan.Value)
 	for raw, value := range object.Members() {

@@ -11,8 +11,7 @@ const (
 	maxName    = 128 // bytes of a name in it
 )
 
-// Fault is one fault in a text. It has the place and the rule, never the value that was found
-// there.
+// Fault is one fault in a text. It has the place and the rule, never the value that was found there.
 type Fault struct {
 	Pointer  string // RFC 6901, at most MaxPointer bytes; empty: the whole text
 	Detail   string

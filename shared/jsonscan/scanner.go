@@ -271,8 +271,7 @@ func (s *Scanner) lookUp() error {
 	return s.ctx.Err()
 }
 
-// Limit ends the walk with a fault as soon as it is past a place. It replaces the limit of an
-// earlier call.
+// Limit ends the walk with a fault as soon as it is past a place. It replaces the limit of an earlier call.
 func (s *Scanner) Limit(end int, beyond Fault) {
 	s.limit, s.beyond = end, beyond
 	s.look = min(s.look, end+1)

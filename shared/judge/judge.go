@@ -68,8 +68,7 @@ func NoTLS() Finding {
 	return Finding{Name: "tls", Level: Warning, Found: "none: the URL is http", Means: "Whoever is between can read and change callbacks; the signature shows changes only.", Do: "use https"}
 }
 
-// Signed judges the answer to a test that is signed like an event and may take timeout. known: the receiver has the
-// secret.
+// Signed judges the answer to a test that is signed like an event and may take timeout. known: the receiver has the secret.
 func Signed(a Answer, known bool, timeout time.Duration) []Finding {
 	answered := signed(a, known)
 	answered.Name = "test event"
@@ -147,8 +146,8 @@ func WrongSecret(a Answer) Finding {
 	return f
 }
 
-// Telling reports whether the answer to a test of an hour ago can show anything, given the answers to the two tests
-// before it.
+// Telling reports whether the answer to a test of an hour ago can show anything, given the
+// answers to the two tests before it.
 func Telling(right, wrong Answer) bool { return right.OK() && wrong.Status > 0 && !wrong.OK() }
 
 // OldTime judges the answer to a test of an hour ago.

@@ -20,8 +20,8 @@ const MaxToken = 16 << 10
 // maxTried is how many keys are tried for a signature. Issuers have several keys with one id at most for a moment.
 const maxTried = 4
 
-// Algorithms returns the known ways of signing. All of them are asymmetric: tokens can't be made from what an
-// issuer publishes.
+// Algorithms returns the known ways of signing. All of them are asymmetric: tokens can't be
+// made from what an issuer publishes.
 func Algorithms() []string {
 	return []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
 }
@@ -98,8 +98,8 @@ func (r *Rules) algorithms() []jose.SignatureAlgorithm {
 	return list
 }
 
-// verify returns the signed payload. Keys that the token itself names or contains (jwk, jku, x5u, x5c) are
-// ignored.
+// verify returns the signed payload. Keys that the token itself names or contains
+// (jwk, jku, x5u, x5c) are ignored.
 func verify(ctx context.Context, signed *jose.JSONWebSignature, keys *Keys) ([]byte, error) {
 	header := signed.Signatures[0].Protected
 	if _, ok := header.ExtraHeaders["crit"]; ok {

@@ -105,8 +105,8 @@ func (a *Assets) Find(name string) (Asset, bool) {
 	return file, ok
 }
 
-// ServeHTTP serves the asset with the name in the path's value "name". An asset never changes under
-// its name.
+// ServeHTTP serves the asset with the name in the path's value "name". An
+// asset never changes under its name.
 func (a *Assets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	file, ok := a.Find(r.PathValue("name"))
 	if !ok {

@@ -35,15 +35,13 @@ const (
 func Kinds() []Kind { return []Kind{Event, Delivery, Webhook, Job} }
 
 const (
-	// Lease is how long there are news of an account after a client has said that it watches the
-	// account.
+	// Lease is how long there are news of an account after a client has said that it watches the account.
 	Lease = 15 * time.Second
 	// Renewal is how often a client says that again.
 	Renewal = 5 * time.Second
 	// interval is the least time between two messages of a process about one account.
 	interval = 100 * time.Millisecond
-	// MaxIDs is how many ids of a kind a message has. If there are more, it says only that there
-	// are many.
+	// MaxIDs is how many ids of a kind a message has. If there are more, it says only that there are many.
 	MaxIDs = 32
 	// maxAccounts is how many accounts have news at a time; others have none.
 	maxAccounts = 1000

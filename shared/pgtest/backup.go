@@ -8,8 +8,7 @@ import (
 	"strconv"
 )
 
-// BaseBackup copies the files of the running cluster to dir with pg_basebackup. Start starts the
-// copy.
+// BaseBackup copies the files of the running cluster to dir with pg_basebackup. Start starts the copy.
 func (c *Cluster) BaseBackup(ctx context.Context, dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make a folder for the copy: %w", err)

@@ -164,8 +164,7 @@ func (c *Cluster) Kill() error {
 }
 
 // Resume starts a halted or killed server again, on the same port. After a kill the old server's
-// backends take a moment to notice, and until then a new server refuses to start: Resume tries
-// again.
+// backends take a moment to notice, and until then a new server refuses to start: Resume tries again.
 func (c *Cluster) Resume(ctx context.Context) error {
 	if c.Pid() != 0 {
 		return errors.New("the cluster is running")

@@ -91,9 +91,8 @@ func kindOf(code Code) kind {
 	return kind{http.StatusInternalServerError, "Internal error", "internal"}
 }
 
-// Fault is one fault of a request. It has exactly one place: the query parameter or header that is
-// named, otherwise the JSON pointer into the body, where "" is the whole body. Detail never repeats
-// the value.
+// Fault is one fault of a request. It has exactly one place: the query parameter or header that is named,
+// otherwise the JSON pointer into the body, where "" is the whole body. Detail never repeats the value.
 type Fault struct {
 	Pointer   string
 	Parameter string

@@ -55,8 +55,7 @@ func (a *Auth) KeyPair() (tls.Certificate, error) {
 	return pair, ErrKey
 }
 
-// Authorities returns the authorities that may issue the receiver's certificate; nil: those of the
-// system.
+// Authorities returns the authorities that may issue the receiver's certificate; nil: those of the system.
 func (a *Auth) Authorities() (*x509.CertPool, error) {
 	if a.CA == "" {
 		return nil, nil //nolint:nilnil // nil means the same in crypto/tls

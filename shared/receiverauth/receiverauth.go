@@ -97,8 +97,7 @@ func Decode(text domain.Secret) (*Auth, error) {
 // UsesHeader reports whether requests have an Authorization header.
 func (t Type) UsesHeader() bool { return t == Basic || t == Bearer || t == OAuth2 }
 
-// Authorization returns the value of the header if it is the same in each request; empty: there is
-// none.
+// Authorization returns the value of the header if it is the same in each request; empty: there is none.
 func (a *Auth) Authorization() string {
 	switch a.Type {
 	case Basic:

@@ -14,8 +14,7 @@ const Header = "X-Request-Id"
 
 const maxLength = 128
 
-// Of returns the id in a request's header if it is 1 to 128 visible ASCII characters, otherwise a
-// new one.
+// Of returns the id in a request's header if it is 1 to 128 visible ASCII characters, otherwise a new one.
 func Of(header http.Header) string {
 	if given := Given(header); given != "" {
 		return given

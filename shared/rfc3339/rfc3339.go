@@ -15,9 +15,8 @@ const (
 	offset  = len("+00:00")
 )
 
-// Parse returns the time of text, in UTC. T and Z may be in lower case. A leap second, which is
-// 23:59:60 in UTC, is the second after it. With an offset, the year in UTC may be one outside of 1
-// to 9999.
+// Parse returns the time of text, in UTC. T and Z may be in lower case. A leap second, which is 23:59:60
+// in UTC, is the second after it. With an offset, the year in UTC may be one outside of 1 to 9999.
 func Parse(text string) (at time.Time, ok bool) {
 	if !hasShape(text) {
 		return time.Time{}, false

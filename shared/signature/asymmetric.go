@@ -87,8 +87,8 @@ func message(id string, unix int64, body []byte) []byte {
 	return append(out, body...)
 }
 
-// FormatPublicKey writes the 32 bytes of a public key in the form of Standard Webhooks: whpk_ and
-// their base64.
+// FormatPublicKey writes the 32 bytes of a public key in the form of Standard
+// Webhooks: whpk_ and their base64.
 func FormatPublicKey(public []byte) string {
 	return publicPrefix + base64.StdEncoding.EncodeToString(public)
 }

@@ -74,8 +74,8 @@ func single(header http.Header, name string) (string, error) {
 	return values[0], nil
 }
 
-// parseTimestamp reads Unix seconds: digits only, so that the signed and the checked text have the
-// same form.
+// parseTimestamp reads Unix seconds: digits only, so that the signed and the
+// checked text have the same form.
 func parseTimestamp(text string) (int64, error) {
 	unix, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || unix < 0 || strconv.FormatInt(unix, 10) != text {

@@ -23,8 +23,8 @@ func (s *Store) CopyTo(ctx context.Context, path string) error {
 	if !s.SQLite() {
 		return errors.New("copy database: only a SQLite database is a file")
 	}
-	// The file is made here, because SQLite would make it readable by everyone. SQLite accepts an
-	// empty file.
+	// The file is made here, because SQLite would make it readable by
+	// everyone. SQLite accepts an empty file.
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return fmt.Errorf("copy database: %w", err)

@@ -53,9 +53,8 @@ func (p *batchSizer) next(ctx context.Context, took time.Duration) error {
 	}
 }
 
-// Batches calls f, each time with the number of rows that it may touch, until f has touched fewer. It returns
-// how many rows f has touched in all. On SQLite, the number is chosen so that f keeps the writer for about
-// longestTurn.
+// Batches calls f, each time with the number of rows that it may touch, until f has touched fewer. It returns how
+// many rows f has touched in all. On SQLite, the number is chosen so that f keeps the writer for about longestTurn.
 func (s *Store) Batches(ctx context.Context, f func(tx *gorm.DB, rows int) *gorm.DB) (int, error) {
 	total := 0
 	for p := s.batchSizer(); ; {

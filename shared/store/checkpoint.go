@@ -21,9 +21,8 @@ const (
 	restedTicks = 4
 	// checkpointPages is how many pages of the log, of 4 KB each, are worth a checkpoint.
 	checkpointPages = 1000
-	// restartPages is the number of pages from which on the log should start over. For that the
-	// writer is held while the last pages are moved, so it is done only when at most restartRest
-	// are left.
+	// restartPages is the number of pages from which on the log should start over. For that the writer
+	// is held while the last pages are moved, so it is done only when at most restartRest are left.
 	restartPages = 4 * checkpointPages
 	restartRest  = checkpointPages / 2
 	// restartWait is how long a restart waits at most for connections that read from the log.
@@ -154,9 +153,8 @@ func (c *checkpoints) round(ctx context.Context) error {
 	return c.restart(ctx)
 }
 
-// move moves the waiting pages into the file and flushes the file to the disk. The transaction keeps the log until
-// then. So the end of ctx must not end the transaction, or a commit could overwrite the log before the file is on
-// the disk.
+// move moves the waiting pages into the file and flushes the file to the disk. The transaction keeps the log until then.
+// So the end of ctx must not end the transaction, or a commit could overwrite the log before the file is on the disk.
 func (c *checkpoints) move(ctx context.Context) error {
 	holding, release := context.WithCancel(context.WithoutCancel(ctx))
 	tx, err := c.reader.BeginTx(holding, nil)

@@ -51,8 +51,8 @@ func DecodeCursor(text, list, account string, leads func(Cursor) bool) (*Cursor,
 	return &c, nil
 }
 
-// DecodeToken reads into cursor what EncodeToken has written. The error is ErrCursor if text is
-// something else.
+// DecodeToken reads into cursor what EncodeToken has written. The error is
+// ErrCursor if text is something else.
 func DecodeToken(text string, cursor any) error {
 	raw, err := base64.RawURLEncoding.DecodeString(text[:min(len(text), maxCursor)])
 	if err == nil && len(raw) > crc32.Size {

@@ -10,8 +10,7 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// The log is kept by day: on Postgres the rows of a day are partitions, which are dropped as a
-// whole.
+// The log is kept by day: on Postgres the rows of a day are partitions, which are dropped as a whole.
 
 // partitionedTables returns the tables of the log. They have a column day, and the migrations
 // partition them by it.

@@ -123,8 +123,7 @@ func classifySQLite(lite *sqlite.Error, err error) error {
 	return &failure{kind, "sqlite: " + lite.Error(), err}
 }
 
-// connectionLost reports whether err says that the database can't be reached, or did not answer in
-// time.
+// connectionLost reports whether err says that the database can't be reached, or did not answer in time.
 func connectionLost(err error) bool {
 	var dial *pgconn.ConnectError
 	var network net.Error

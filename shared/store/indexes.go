@@ -31,8 +31,8 @@ func laterIndexes() map[int64][]string {
 			// Postgres takes this much processor time for an event, in commits of 500: 12 µs without this
 			// index, 3 more with it, 7 more if it had the text of the shipment.
 			`events_by_shipment ON events (shipment, received_at)`,
-			// An account's events of one type in the order of commits. All events of a commit have the same
-			// transaction.
+			// An account's events of one type in the order of commits. All events of a
+			// commit have the same transaction.
 			`events_by_commit ON events (account, type, xact, received_at)`,
 
 			// Builds that their gateway has lost, and the open builds of an account.

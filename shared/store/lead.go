@@ -41,8 +41,7 @@ const (
 	leadProbe = 2 * time.Second
 )
 
-// lead takes an advisory lock on a connection of its own. The lock lives as long as that
-// connection.
+// lead takes an advisory lock on a connection of its own. The lock lives as long as that connection.
 func (d *postgresDialect) lead(ctx context.Context) (Lease, bool, error) {
 	pooled, err := d.pool.Acquire(ctx)
 	if err != nil {

@@ -45,8 +45,8 @@ func (d *postgresDialect) prepareDays(ctx context.Context, days ...time.Time) er
 	})
 }
 
-// lockedForDays runs f in a transaction. Only one such transaction at a time makes partitions, or drops tables that were
-// partitions.
+// lockedForDays runs f in a transaction. Only one such transaction at a time makes partitions, or
+// drops tables that were partitions.
 func lockedForDays(ctx context.Context, db interface {
 	Begin(ctx context.Context) (pgx.Tx, error)
 }, f func(tx pgx.Tx) error,
@@ -111,9 +111,8 @@ func (d *postgresDialect) dropDays(ctx context.Context, floor time.Time) ([]time
 
 const (
 	dropLock = 0x57617972 // "Wayr"
-	// dropPatience is how long taking a partition out waits for transactions that use its table. No transaction
-	// waits behind that. A transaction that uses the partition by its own name waits while an interrupted drop is
-	// finished.
+	// dropPatience is how long taking a partition out waits for transactions that use its table. No transaction waits
+	// behind that. A transaction that uses the partition by its own name waits while an interrupted drop is finished.
 	dropPatience = "10s"
 )
 

@@ -23,8 +23,7 @@ type limitedReads struct {
 // for work are the first after the start, with some 40 queries.
 const mostFrequent = 128
 
-// frequent has the prepared statements of reads that came twice: parsing and planning a short one takes longer than running
-// it.
+// frequent has the prepared statements of reads that came twice: parsing and planning a short one takes longer than running it.
 type frequent struct {
 	mu         sync.Mutex
 	statements map[string]*sql.Stmt // by text; nil: the query came once

@@ -62,8 +62,7 @@ func record(dialect, text string) {
 	statements.seen[dialect+text] = true
 }
 
-// caller returns the function of the product that runs a statement; false: a test or a migration runs
-// it.
+// caller returns the function of the product that runs a statement; false: a test or a migration runs it.
 func caller() (name string, product bool) {
 	const project, engine = "waybill.dev/", "waybill.dev/shared/store."
 	wrapper := func(function string) bool { // reports whether a function runs the statements of its callers

@@ -61,9 +61,8 @@ func (p *prepared) text(m MultiRow, rows int) string {
 	return query
 }
 
-// prepare prepares the waiting statements. The one connection may be in a transaction that needs the
-// lock before it gives the connection back, so prepare does not hold the lock while it waits for the
-// connection.
+// prepare prepares the waiting statements. The one connection may be in a transaction that needs the lock
+// before it gives the connection back, so prepare does not hold the lock while it waits for the connection.
 func (p *prepared) prepare(ctx context.Context) error {
 	p.mu.Lock()
 	waiting := p.waiting

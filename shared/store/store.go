@@ -34,8 +34,8 @@ type Sealer interface {
 type Options struct {
 	// URL is postgres://… or sqlite:FILE.
 	URL string
-	// Keys seals secrets. Without it the store can run migrations, and everything that needs a
-	// secret fails.
+	// Keys seals secrets. Without it the store can run migrations, and
+	// everything that needs a secret fails.
 	Keys   Sealer
 	Logger *slog.Logger
 	// MaxConns bounds the connections to Postgres, or the reading connections to SQLite; 0: 16.
@@ -145,8 +145,7 @@ func openGorm(d gorm.Dialector) (*gorm.DB, error) {
 	})
 }
 
-// Pools returns the connections to the database by their use: all on Postgres, write and read on
-// SQLite.
+// Pools returns the connections to the database by their use: all on Postgres, write and read on SQLite.
 func (s *Store) Pools() map[string]*sql.DB {
 	if s.raw == s.reading {
 		return map[string]*sql.DB{"all": s.raw}

@@ -50,12 +50,11 @@ func (s *Store) Moment(t time.Time) any { return s.dialect.moment(t) }
 // Date returns a day as an argument of a raw statement.
 func (s *Store) Date(day time.Time) any { return s.dialect.date(day) }
 
-// Reading returns a handle for statements that read, each by itself, on SQLite for at most
-// Options.ReadLimit.
+// Reading returns a handle for statements that read, each by itself, on
+// SQLite for at most Options.ReadLimit.
 func (s *Store) Reading(ctx context.Context) *gorm.DB { return s.read.WithContext(ctx) }
 
-// Writing returns a handle for statements that are transactions of their own. Run them within
-// Again.
+// Writing returns a handle for statements that are transactions of their own. Run them within Again.
 func (s *Store) Writing(ctx context.Context) *gorm.DB { return s.write.WithContext(ctx) }
 
 // Tx runs f in one transaction on the writing database, and again if Postgres broke the transaction
@@ -77,8 +76,7 @@ func (s *Store) Snapshot(ctx context.Context, f func(tx *gorm.DB) error) error {
 	return s.Reading(ctx).Transaction(f, options)
 }
 
-// maxTries bounds how often a transaction is tried that lost a deadlock or met a day without a
-// partition.
+// maxTries bounds how often a transaction is tried that lost a deadlock or met a day without a partition.
 const maxTries = 4
 
 // Again runs f, and runs it again when its failure is temporary.

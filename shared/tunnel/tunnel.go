@@ -39,8 +39,7 @@ const (
 	CloseRefused = 4002 // the agent has refused the configuration that holds
 )
 
-// ErrorHeader marks an answer from the agent itself, because the service gave none. Its value is one of the codes
-// below.
+// ErrorHeader marks an answer from the agent itself, because the service gave none. Its value is one of the codes below.
 const ErrorHeader = "Waybill-Tunnel-Error"
 
 // The values of ErrorHeader.

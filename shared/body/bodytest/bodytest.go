@@ -51,9 +51,8 @@ type Sender struct {
 	answer *bufio.Reader
 }
 
-// Serve starts a server for the handler, with the deadlines of the real server, and returns a
-// function that connects a client. All of them end with the test, which runs in a bubble of package
-// synctest.
+// Serve starts a server for the handler, with the deadlines of the real server, and returns a function
+// that connects a client. All of them end with the test, which runs in a bubble of package synctest.
 func Serve(t *testing.T, handler http.Handler) func() *Sender {
 	t.Helper()
 	listener := newPipes()

@@ -49,8 +49,7 @@ func StartWithin(tb testing.TB, bytes int64) *Server {
 	return s
 }
 
-// StartWithConsumers is Start with a server that allows at most this many consumers for a stream that has no limit of its
-// own.
+// StartWithConsumers is Start with a server that allows at most this many consumers for a stream that has no limit of its own.
 func StartWithConsumers(tb testing.TB, most int) *Server {
 	tb.Helper()
 	s := &Server{tb: tb, name: "bustest", dir: tb.TempDir(), port: server.RANDOM_PORT, most: most}

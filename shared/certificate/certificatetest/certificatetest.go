@@ -22,8 +22,7 @@ type Issuer struct {
 	Key crypto.Signer
 }
 
-// NewCA returns an authority that signs itself. change may change the certificate before it is
-// signed.
+// NewCA returns an authority that signs itself. change may change the certificate before it is signed.
 func NewCA(tb testing.TB, name string, change func(*x509.Certificate)) *Issuer {
 	tb.Helper()
 	return (*Issuer)(nil).Issue(tb, name, authority(change))

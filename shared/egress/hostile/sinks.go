@@ -12,8 +12,7 @@ import (
 
 const chunk = 32 << 10
 
-// Sinks returns all hostile receivers. Those with TLS have certificates that no client should
-// trust.
+// Sinks returns all hostile receivers. Those with TLS have certificates that no client should trust.
 func Sinks() []Sink {
 	sinks := silent()
 	sinks = append(sinks, headers()...)

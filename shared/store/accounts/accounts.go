@@ -1,5 +1,5 @@
-// Package accounts has the table of accounts. The api writes it, and both services read which
-// accounts exist.
+// Package accounts has the table of accounts. The api writes it, and both
+// services read which accounts exist.
 package accounts
 
 import (

@@ -81,7 +81,7 @@ const (
 	ActionDeleteDomain      = "delete-custom-domain"
 	ActionVerifyDomain      = "verify-custom-domain"  // by hand, or when DNS was checked as a matter of routine
 	ActionContestDomain     = "contest-custom-domain" // in both accounts: the hostname will pass from one to the other
-	ActionKeepDomain        = "keep-custom-domain"    // in both accounts, except the one that deletes its domain: the hostname will not pass any more
+	ActionKeepDomain        = "keep-custom-domain"    // in both accounts, except the one that deletes its domain: the hostname stays
 	ActionMoveDomain        = "move-custom-domain"    // in both accounts: the hostname has passed
 	ActionPutCertificate    = "put-custom-domain-certificate"
 	ActionDeleteCertificate = "delete-custom-domain-certificate"
@@ -279,9 +279,8 @@ func (l *Log) ListAudit(ctx context.Context, f AuditFilter) ([]domain.AuditEntry
 
 func (f AuditFilter) narrow(query *gorm.DB) *gorm.DB { return f.within(f.of(query, "%s")) }
 
-// of adds the filter's conditions to a query, except its times. form is the form of a condition: "%s", or "(%s)
-// IS TRUE" to keep the database from choosing an index by that condition. The account's condition is always
-// plain.
+// of adds the filter's conditions to a query, except its times. form is the form of a condition: "%s", or "(%s) IS
+// TRUE" to keep the database from choosing an index by that condition. The account's condition is always plain.
 func (f AuditFilter) of(query *gorm.DB, form string) *gorm.DB {
 	query = query.Where("account = ?", f.Account)
 	if f.Action != "" {

@@ -76,8 +76,7 @@ func count(query *gorm.DB) (n int64, err error) {
 	return n, nil
 }
 
-// Purge removes the entries that are older than domain.AuditRetention, and counts the entries that came since the last
-// Purge.
+// Purge removes the entries that are older than domain.AuditRetention, and counts the entries that came since the last Purge.
 func (l *Log) Purge(ctx context.Context, now time.Time) error {
 	floor := now.Add(-domain.AuditRetention)
 	err := l.eachBatch(ctx, -1, `DELETE FROM audit_log WHERE id IN (SELECT id FROM audit_log WHERE at < ? ORDER BY at LIMIT ?)
@@ -85,8 +84,8 @@ func (l *Log) Purge(ctx context.Context, now time.Time) error {
 	if err != nil {
 		return store.Wrap("purge audit log", err)
 	}
-	// The counts of days that are over are removed as a whole, because an earlier version removes entries and leaves
-	// their counts.
+	// The counts of days that are over are removed as a whole, because an earlier version removes
+	// entries and leaves their counts.
 	if _, err := l.db.Purge(ctx, "audit_days", "(account, day, action, sub, success)", "day < ?", store.DateOf(floor)); err != nil {
 		return store.Wrap("purge counts of audit log", err)
 	}

@@ -44,9 +44,8 @@ func (l *Log) auditRow(e domain.AuditEntry) (auditRow, error) {
 	return row, err
 }
 
-// refusalID returns the id of the entry that a refusal belongs to, the same in every process: a
-// UUID of version 8 with the minute and a hash of the fields that the entry's refusals have in
-// common.
+// refusalID returns the id of the entry that a refusal belongs to, the same in every process: a UUID
+// of version 8 with the minute and a hash of the fields that the entry's refusals have in common.
 func refusalID(row auditRow, at time.Time) string {
 	minute := at.Truncate(time.Minute)
 	h := sha256.New()

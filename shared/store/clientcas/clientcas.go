@@ -32,9 +32,8 @@ type ClientCAs struct {
 // New returns the table of an open database.
 func New(db *store.Store) *ClientCAs { return &ClientCAs{db: db, audit: auditlog.New(db)} }
 
-// CreateClientCA stores a certificate that ends at a time. ErrConflict: the account has a
-// certificate with that name. ErrLimit: the account has MaxClientCAs. ErrNotFound: there is no such
-// account.
+// CreateClientCA stores a certificate that ends at a time. ErrConflict: the account has a certificate
+// with that name. ErrLimit: the account has MaxClientCAs. ErrNotFound: there is no such account.
 func (c *ClientCAs) CreateClientCA(ctx context.Context, account, name string, certificate []byte, ends time.Time) (domain.ClientCA, error) {
 	if !store.Storable(account) {
 		return domain.ClientCA{}, domain.ErrNotFound
@@ -147,8 +146,8 @@ func (c *ClientCAs) note(ctx context.Context, tx *gorm.DB, action string, row *c
 	return c.audit.Note(ctx, tx, action, row.Account, domain.Resource{Type: auditlog.ResourceClientCA, ID: row.ID, Name: row.Name})
 }
 
-// changed writes the columns of a row that can change, with the next version. Call it last in the
-// transaction.
+// changed writes the columns of a row that can change, with the next version.
+// Call it last in the transaction.
 func (c *ClientCAs) changed(ctx context.Context, tx *gorm.DB, row *caRow) error {
 	var err error
 	if row.Version, err = deployments.NextVersion(ctx, tx); err != nil {

@@ -27,8 +27,8 @@ func (c *ClientCAs) ExpiringClientCAs(ctx context.Context, account string, now t
 	return found, nil
 }
 
-// CountExpiringClientCAs counts such certificates over all accounts, at most domain.MaxExpiring: the
-// soonest.
+// CountExpiringClientCAs counts such certificates over all accounts, at most
+// domain.MaxExpiring: the soonest.
 func (c *ClientCAs) CountExpiringClientCAs(ctx context.Context, now time.Time) (domain.ExpiryCount, error) {
 	var row struct {
 		N       int

@@ -19,10 +19,9 @@ const activation = "activate"
 // maxMessage bounds a deployment's message about a failed build, in bytes.
 const maxMessage = 500
 
-// EndBuild ends a build and makes all changes that follow from that, in one transaction. A
-// successful build becomes the active one, unless a later build is active. After a failure the
-// active build stays. EndBuild reports whether the build is active now. The error may be
-// ErrClaimLost.
+// EndBuild ends a build and makes all changes that follow from that, in one transaction. A successful
+// build becomes the active one, unless a later build is active. After a failure the active build
+// stays. EndBuild reports whether the build is active now. The error may be ErrClaimLost.
 func (d *Deployments) EndBuild(ctx context.Context, claim *Claim, result Result) (active bool, err error) {
 	err = d.db.Tx(ctx, func(tx *gorm.DB) error {
 		deployment, err := d.ending(tx, claim.Build.Deployment)

@@ -16,8 +16,8 @@ import (
 const (
 	// Lease is how long a gateway keeps a build without renewing its claim.
 	Lease = 15 * time.Second
-	// MaxClaims is how often a build is begun: a build that has ended three gateways would end a
-	// fourth, too.
+	// MaxClaims is how often a build is begun: a build that has ended three
+	// gateways would end a fourth, too.
 	MaxClaims = 3
 )
 

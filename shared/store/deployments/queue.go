@@ -151,8 +151,8 @@ func (d *Deployments) findFor(tx *gorm.DB, t Target) (deploymentRow, error) {
 	if err != nil || row.live() {
 		return row, err
 	}
-	// The lock keeps other transactions from making the deployment. The one that held the lock before may have
-	// made it.
+	// The lock keeps other transactions from making the deployment. The one that held
+	// the lock before may have made it.
 	if _, err := accounts.Take(d.db.Lock(tx, store.LockChange), t.Account); err != nil {
 		return row, err
 	}

@@ -126,9 +126,8 @@ func (d *Deployments) ListVariables(ctx context.Context, account, project, branc
 	return variables, total, nil
 }
 
-// VariablesOf returns the variables for a build of a branch, by name, secrets included: the
-// branch's own ones and, for a preview, those of all previews with names that the branch does not
-// use.
+// VariablesOf returns the variables for a build of a branch, by name, secrets included: the branch's
+// own ones and, for a preview, those of all previews with names that the branch does not use.
 func (d *Deployments) VariablesOf(ctx context.Context, account, project, branch string, t domain.EnvironmentType) ([]domain.Variable, error) {
 	if !store.Storable(account, project, branch) {
 		return nil, nil

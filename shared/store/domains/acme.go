@@ -33,8 +33,7 @@ func (s *Domains) PutACME(ctx context.Context, key string, value []byte) error {
 	return store.Wrap("write storage of certificates", err)
 }
 
-// ACME returns the value of a key, and when it was stored; domain.ErrNotFound: there is no such
-// key.
+// ACME returns the value of a key, and when it was stored; domain.ErrNotFound: there is no such key.
 func (s *Domains) ACME(ctx context.Context, key string) ([]byte, time.Time, error) {
 	var row acmeRow
 	if err := s.db.Reading(ctx).Where("key = ?", key).Take(&row).Error; err != nil {
@@ -47,8 +46,7 @@ func (s *Domains) ACME(ctx context.Context, key string) ([]byte, time.Time, erro
 	return value, row.ModifiedAt.Time(), nil
 }
 
-// ACMEKeys returns the key itself, if it exists, and the keys below it. All keys are below the
-// empty one.
+// ACMEKeys returns the key itself, if it exists, and the keys below it. All keys are below the empty one.
 func (s *Domains) ACMEKeys(ctx context.Context, key string) ([]string, error) {
 	var keys []string
 	err := below(s.db.Reading(ctx).Model(&acmeRow{}), key).Order("key").Pluck("key", &keys).Error
@@ -106,8 +104,8 @@ type CertificateState struct {
 	RetryOn  time.Time // there is no new order before that time; zero: at once
 }
 
-// NoteCertificate writes the state of the certificate of a hostname. If ValidTo is zero, the stored
-// one stays.
+// NoteCertificate writes the state of the certificate of a hostname. If
+// ValidTo is zero, the stored one stays.
 func (s *Domains) NoteCertificate(ctx context.Context, hostname string, state CertificateState) error {
 	row := stateRow{
 		Hostname: hostname, NotAfter: store.InstantOf(state.ValidTo), Error: oneLine(state.Error), Failures: int64(state.Failures),

@@ -218,7 +218,7 @@ func (s *Domains) DeleteCustomDomain(ctx context.Context, account, hostname, dep
 		return domain.ErrNotFound
 	}
 	err := s.db.Tx(ctx, func(tx *gorm.DB) error {
-		if _, err := s.holder(tx, hostname); err != nil { // before the domain's row, in the same order as a look at DNS, so that the two don't deadlock
+		if _, err := s.holder(tx, hostname); err != nil { // first, as in a look at DNS, so that the two don't deadlock
 			return err
 		}
 		row, err := s.take(tx, account, hostname, store.LockChange)
@@ -241,8 +241,8 @@ func (s *Domains) DeleteCustomDomain(ctx context.Context, account, hostname, dep
 	return store.Wrap("delete custom domain", err)
 }
 
-// remove removes a domain and its uploaded certificate. The row stays for a while, so that gateways learn of the
-// removal.
+// remove removes a domain and its uploaded certificate. The row stays for a while, so
+// that gateways learn of the removal.
 func (s *Domains) remove(ctx context.Context, tx *gorm.DB, row *domainRow) error {
 	if err := tx.Where("domain_id = ?", row.ID).Delete(&certificateRow{}).Error; err != nil {
 		return fmt.Errorf("delete certificate of custom domain: %w", err)
@@ -295,8 +295,7 @@ func whole(tx *gorm.DB, rows []domainRow) ([]domain.CustomDomain, error) {
 }
 
 // describe adds the data of its deployment and its certificate to a domain. An uploaded certificate
-// takes precedence over one from an authority. Only the account that has the hostname sees the
-// latter.
+// takes precedence over one from an authority. Only the account that has the hostname sees the latter.
 func describe(d *domain.CustomDomain, places []place, uploaded []certificateRow, states []stateRow) {
 	for _, p := range places {
 		if p.Name == d.Deployment {

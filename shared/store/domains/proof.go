@@ -18,8 +18,8 @@ import (
 
 // Answer is the answer of DNS about a domain.
 type Answer struct {
-	// Known means that name servers have answered, even if there is no record. Only a known answer can show that a proof
-	// is gone.
+	// Known means that name servers have answered, even if there is no record. Only a known
+	// answer can show that a proof is gone.
 	Known bool
 	// Proofs are the values of the TXT record.
 	Proofs []string

@@ -14,8 +14,7 @@ import (
 	"waybill.dev/shared/store"
 )
 
-// Dims are what events are grouped by, in addition to their consumer, type and hour. Deliveries
-// have none.
+// Dims are what events are grouped by, in addition to their consumer, type and hour. Deliveries have none.
 type Dims struct{ Deployment, Route, Method, Status string }
 
 // Matches reports whether events with these dims match filters by dims.
@@ -69,8 +68,8 @@ func (c Count) Value(a domain.Aggregation) int64 {
 	return c.Events
 }
 
-// sorted returns keys in the order that all writers use, so that two writers of the same rows don't
-// deadlock.
+// sorted returns keys in the order that all writers use, so that two writers
+// of the same rows don't deadlock.
 func sorted(counts map[HourKey]Count) []HourKey {
 	return slices.SortedFunc(maps.Keys(counts), func(a, b HourKey) int {
 		return cmp.Or(cmp.Compare(a.Consumer, b.Consumer), cmp.Compare(a.EventType, b.EventType), cmp.Compare(a.Hour, b.Hour),

@@ -13,8 +13,7 @@ import (
 	"waybill.dev/shared/store/auditlog"
 )
 
-// ErrInUse is returned for a meter that a live feature uses, and for groups by which a feature
-// filters.
+// ErrInUse is returned for a meter that a live feature uses, and for groups by which a feature filters.
 var ErrInUse = errors.New("a feature uses it")
 
 // CreateMeter stores a meter in its bucket; the store sets its id and times. ErrConflict: the

@@ -18,8 +18,7 @@ var (
 	ErrNotActive = errors.New("the plan is not active")
 )
 
-// FeatureError means that a feature of a plan does not exist, or has no meter although the plan
-// needs one.
+// FeatureError means that a feature of a plan does not exist, or has no meter although the plan needs one.
 type FeatureError struct {
 	Phase, Card int
 	// Missing: there is no live feature with the key. Otherwise the feature has no meter.
@@ -73,8 +72,8 @@ func (m *Metering) CreatePlan(ctx context.Context, bucket domain.BucketKey, p do
 	return made, nil
 }
 
-// checkFeatures finds the first feature of phases that is missing, or lacks the meter that its rate
-// card needs.
+// checkFeatures finds the first feature of phases that is missing, or lacks
+// the meter that its rate card needs.
 func (m *Metering) checkFeatures(tx *gorm.DB, bucket string, phases []domain.Phase) error {
 	var rows []featureRow
 	if err := m.db.Lock(tx.Where("bucket_id = ? AND archived_at IS NULL", bucket), store.LockShare).Find(&rows).Error; err != nil {
@@ -237,8 +236,7 @@ func (m *Metering) PublishPlan(ctx context.Context, bucket domain.BucketKey, id 
 	return plan, store.Wrap("publish plan", err)
 }
 
-// ArchivePlan makes an active plan unavailable for new subscriptions. ErrNotActive: the plan is not
-// active.
+// ArchivePlan makes an active plan unavailable for new subscriptions. ErrNotActive: the plan is not active.
 func (m *Metering) ArchivePlan(ctx context.Context, bucket domain.BucketKey, id string) (domain.Plan, error) {
 	plan, err := m.changePlan(ctx, auditlog.ActionArchivePlan, bucket, id, func(_ *gorm.DB, row *planRow) error {
 		if domain.PlanStatus(row.Status) != domain.PlanActive {

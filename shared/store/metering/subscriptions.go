@@ -20,8 +20,7 @@ var ErrNoPlan = errors.New("there is no such plan")
 // ErrNoSubscription is returned for a consumer without a plan. It is a kind of domain.ErrNotFound.
 var ErrNoSubscription = fmt.Errorf("the consumer has no plan: %w", domain.ErrNotFound)
 
-// GetSubscription returns the subscription of a consumer. ErrNoSubscription: the consumer has no
-// plan.
+// GetSubscription returns the subscription of a consumer. ErrNoSubscription: the consumer has no plan.
 func (m *Metering) GetSubscription(ctx context.Context, key ConsumerKey) (*Entitled, error) {
 	c, err := m.takeConsumer(m.db.Reading(ctx), key, store.LockNone)
 	if err != nil {

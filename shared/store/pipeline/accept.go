@@ -108,8 +108,8 @@ type eventRef struct{ account, id string }
 // accepted twice: each process looks into the partition of the day before without waiting for
 // uncommitted rows there.
 func (p *Pipeline) Accept(ctx context.Context, subs []Submission) ([]Receipt, error) {
-	// Not within the transaction, because a transaction that waits for a second connection may wait
-	// for ever.
+	// Not within the transaction, because a transaction that waits for a
+	// second connection may wait for ever.
 	if err := p.readOrderingAccounts(ctx, 0); err != nil {
 		return nil, err
 	}

@@ -32,8 +32,7 @@ func (p *Pipeline) GetCircuit(ctx context.Context, id domain.WebhookID) (domain.
 	return row.domain(), store.Wrap("get circuit", err)
 }
 
-// Circuits returns the recorded states of the circuits of webhooks. Webhooks without a record are
-// left out.
+// Circuits returns the recorded states of the circuits of webhooks. Webhooks without a record are left out.
 func (p *Pipeline) Circuits(ctx context.Context, ids []domain.WebhookID) (map[domain.WebhookID]domain.Circuit, error) {
 	var rows []webhookCircuitRow
 	if err := p.db.Reading(ctx).Where("webhook_id IN ?", ids).Find(&rows).Error; err != nil {

@@ -337,8 +337,7 @@ func (p *Pipeline) GetDelivery(ctx context.Context, account string, id domain.De
 	return found, attempts, nil
 }
 
-// takeDelivery reads one delivery as it is shown: from the log, with lock, or from the request for
-// it.
+// takeDelivery reads one delivery as it is shown: from the log, with lock, or from the request for it.
 func takeDelivery(tx *gorm.DB, lock []clause.Expression, account string, id domain.DeliveryID, day store.Date) (listedRow, error) {
 	var row listedRow
 	err := tx.Table("deliveries AS d").Select(sqlWhole+", "+sqlOpen+" AS open, "+sqlDead+" AS dead, "+sqlCut+" AS cut").Clauses(lock...).
@@ -353,8 +352,7 @@ func takeDelivery(tx *gorm.DB, lock []clause.Expression, account string, id doma
 }
 
 // maxAttempts bounds the attempts that are shown with a delivery, to the newest ones, so that an
-// account that asks for more and more retries of a delivery can't make the answer longer and
-// longer.
+// account that asks for more and more retries of a delivery can't make the answer longer and longer.
 const maxAttempts = 1000
 
 func takeAttempts(tx *gorm.DB, row listedRow) ([]domain.Attempt, error) {

@@ -47,7 +47,7 @@ func (f DeliveryFilter) indexed() []condition {
 		if !open {
 			add("d.test")
 		}
-	case f.Reason == domain.ReasonWebhookDeleted, f.Reason == domain.ReasonCircuitOpen: // rows with other reasons are also shown with this one
+	case f.Reason == domain.ReasonWebhookDeleted, f.Reason == domain.ReasonCircuitOpen: // other rows are shown with it, too
 	case f.Reason != "":
 		add("d.reason = ? AND d.reason <> ''", f.Reason)
 	case f.Test != nil && *f.Test && !open:
@@ -142,8 +142,7 @@ func (scope deliveryScope) bounded() bool {
 	return !scope.byEvents() && len(scope.filter.others()) > 0
 }
 
-// logged selects the deliveries that match the filter, among the first maxLooked where that
-// applies.
+// logged selects the deliveries that match the filter, among the first maxLooked where that applies.
 func (scope deliveryScope) logged(tx *gorm.DB) *gorm.DB {
 	query := scope.walked(tx)
 	if scope.bounded() {

@@ -262,8 +262,7 @@ func acceptances(tx *gorm.DB, f DeliveryFilter, before domain.DeliveryID) (list 
 	}
 	slices.SortStableFunc(list, func(a, b acceptance) int { return b.at.Compare(a.at) })
 	if cut = len(rows) == maxEvents && list[0].at.After(list[len(list)-1].at); cut {
-		// Other events of the same millisecond may have been cut off: all of them come with the
-		// next page.
+		// Other events of the same millisecond may have been cut off: all of them come with the next page.
 		oldest := list[len(list)-1].at
 		list = slices.DeleteFunc(list, func(a acceptance) bool { return a.at.Equal(oldest) })
 	}

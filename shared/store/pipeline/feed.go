@@ -170,8 +170,7 @@ type feedCursor struct {
 // clocks differ, and a transaction may add an event long after the event's time of acceptance.
 const feedSlack = time.Hour
 
-// decodeFeedCursor reads a cursor of the account's webhook. For an empty text it returns the
-// beginning.
+// decodeFeedCursor reads a cursor of the account's webhook. For an empty text it returns the beginning.
 func decodeFeedCursor(text, account string, webhook domain.WebhookID) (feedCursor, error) {
 	var c feedCursor
 	if text == "" {

@@ -248,9 +248,8 @@ type CreatedJob struct {
 }
 
 // CreateJob makes a job that asks for another run of the deliveries that its filter selects now.
-// Deliveries with an open request are left alone. About the first page is sent at once; AdvanceJob
-// sends the others. ErrNotFound: the webhook of a replay does not exist; ErrConflict: it is read by
-// pull.
+// Deliveries with an open request are left alone. About the first page is sent at once; AdvanceJob sends
+// the others. ErrNotFound: the webhook of a replay does not exist; ErrConflict: it is read by pull.
 func (p *Pipeline) CreateJob(ctx context.Context, job NewJob) (CreatedJob, error) {
 	row, none, err := p.matchJob(ctx, job)
 	if err == nil {
@@ -406,9 +405,8 @@ func (p *Pipeline) ListJobs(ctx context.Context, account string, limit int, curs
 	return jobs, next, nil
 }
 
-// CancelJob makes a running job send nothing more, and returns the job. A job that is over stays as
-// it is. Dispatchers end the deliveries that were handed over and have had no attempt yet; see
-// CancelledJobs.
+// CancelJob makes a running job send nothing more, and returns the job. A job that is over stays as it is.
+// Dispatchers end the deliveries that were handed over and have had no attempt yet; see CancelledJobs.
 func (p *Pipeline) CancelJob(ctx context.Context, account, id string) (domain.Job, error) {
 	var row jobRow
 	err := p.db.Tx(ctx, func(tx *gorm.DB) error {
@@ -429,8 +427,8 @@ func (p *Pipeline) CancelJob(ctx context.Context, account, id string) (domain.Jo
 	return row.domain(), nil
 }
 
-// CancelledRun is the run of a delivery that a cancelled job has asked for and that no attempt has
-// answered yet.
+// CancelledRun is the run of a delivery that a cancelled job has asked for and
+// that no attempt has answered yet.
 type CancelledRun struct {
 	Delivery domain.DeliveryID
 	Rev      domain.Revision // the first revision of the run

@@ -75,8 +75,7 @@ func (p *Pipeline) readOrderingAccounts(ctx context.Context, version int64) erro
 	return nil
 }
 
-// startPlaces makes an account one with ordering, in the transaction that stores a webhook with
-// ordering.
+// startPlaces makes an account one with ordering, in the transaction that stores a webhook with ordering.
 func startPlaces(tx *gorm.DB, w *domain.Webhook) error {
 	if w.Ordering != domain.OrderingShipment {
 		return nil

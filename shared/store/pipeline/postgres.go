@@ -32,7 +32,7 @@ func insertEventsPostgres(ctx context.Context, c store.Conn, in intake) (intakeR
 	}
 	args := []any{
 		domain.Day(in.now), in.now, in.now.Add(-domain.DedupeWindow),
-		accounts, ids, types, times, n, shipments, rollup.MinuteOf(in.now), places, payloads, // the largest last, so that the buffer does not grow again after it
+		accounts, ids, types, times, n, shipments, rollup.MinuteOf(in.now), places, payloads, // the largest last: the buffer need not grow after it
 	}
 	var result intakeResult
 	var count int
@@ -110,9 +110,8 @@ const sqlQueued = `queued AS (
 )`
 
 // sqlQueuedInOrder queues the new events, with places. Commits of one account wait for each other at the
-// lock on the account's row. The lock is taken after the events are added, and in the order of the
-// accounts. The update sees what the commit before has stored, even if that is newer than the statement's
-// snapshot.
+// lock on the account's row. The lock is taken after the events are added, and in the order of the accounts.
+// The update sees what the commit before has stored, even if that is newer than the statement's snapshot.
 const sqlQueuedInOrder = `lined AS MATERIALIZED (
 	SELECT account FROM ordering_accounts WHERE account IN (SELECT account FROM fresh) ORDER BY account FOR UPDATE
 ), taken AS (

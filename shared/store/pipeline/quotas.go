@@ -10,9 +10,9 @@ import (
 	"waybill.dev/shared/store"
 )
 
-// The record stage disables the webhooks of a consumer whose quota of deliveries is used up, until
-// the period of the quota ends. The api activates them again at that time, and when the consumer's
-// plan changes.
+// The record stage disables the webhooks of a consumer whose quota of deliveries is used
+// up, until the period of the quota ends. The api activates them again at that time, and
+// when the consumer's plan changes.
 
 // usedUp selects webhooks that are inactive only because of a quota.
 const usedUp = `active AND NOT deleted AND EXISTS (SELECT 1 FROM webhook_health h WHERE h.webhook_id = webhooks.id

@@ -25,8 +25,7 @@ type OutboxCursor struct {
 type OutboxEvent struct {
 	Event   domain.Event
 	Version int64 // the configuration version that its commit saw
-	// Relayed is how many times the relay has published the event; -1: the event has never been
-	// published.
+	// Relayed is how many times the relay has published the event; -1: the event has never been published.
 	Relayed int
 	Place   int64 // see Accepted; 0: it has none
 }

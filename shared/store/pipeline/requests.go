@@ -145,8 +145,7 @@ func inFlight(row listedRow, now time.Time) bool {
 	return false
 }
 
-// rowLock makes a read of deliveries wait for transactions that change the same row; SQLite has one
-// writer.
+// rowLock makes a read of deliveries wait for transactions that change the same row; SQLite has one writer.
 func (p *Pipeline) rowLock() []clause.Expression {
 	if p.db.SQLite() {
 		return nil

@@ -93,8 +93,7 @@ func (r webhookHealthRow) domain() domain.Health {
 	}
 }
 
-// webhookCircuitRow is the state of a circuit as a dispatcher recorded it. SaidAt orders the
-// records.
+// webhookCircuitRow is the state of a circuit as a dispatcher recorded it. SaidAt orders the records.
 type webhookCircuitRow struct {
 	WebhookID    string `gorm:"primaryKey"`
 	OpenSince    store.Instant
@@ -252,8 +251,7 @@ func (r deliveryRow) domain() domain.Delivery {
 	return d
 }
 
-// classOf returns how an attempt ended; empty: it had no answer, and was recorded before classes
-// existed.
+// classOf returns how an attempt ended; empty: it had no answer, and was recorded before classes existed.
 func classOf(stored *string, status int) domain.Class {
 	switch {
 	case stored != nil:

@@ -18,8 +18,7 @@ import (
 	"waybill.dev/shared/store/auditlog"
 )
 
-// signingKeyRow is a signing key of an account. The private half is sealed and bound to id and
-// account.
+// signingKeyRow is a signing key of an account. The private half is sealed and bound to id and account.
 type signingKeyRow struct {
 	ID         string `gorm:"primaryKey"`
 	Account    string
@@ -181,8 +180,7 @@ func takeKeys(w *domain.Webhook, keys []domain.SigningKey) {
 // webhooks that are signed with the keys get a new version, too.
 func (p *Pipeline) RotateSigningKey(ctx context.Context, account string, overlap time.Duration) (keys []domain.SigningKey, version int64, err error) {
 	err = p.db.Tx(ctx, func(tx *gorm.DB) error {
-		// bumpVersion locks the version, so that each of several rotations sees the keys of the one
-		// before.
+		// bumpVersion locks the version, so that each of several rotations sees the keys of the one before.
 		if version, err = bumpVersion(tx); err != nil {
 			return err
 		}

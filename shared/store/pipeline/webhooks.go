@@ -25,10 +25,9 @@ type WebhookOnce struct {
 	Respond func(domain.Webhook) (status int, body []byte)
 }
 
-// CreateWebhook stores w in its account; an empty ID is filled in. The store sets CreatedAt,
-// UpdatedAt and the versions. domain.ErrLimit: the account has MaxWebhooks. If once was answered
-// before, CreateWebhook returns its answer and stores nothing; ErrConflict: it was used with
-// another body.
+// CreateWebhook stores w in its account; an empty ID is filled in. The store sets CreatedAt, UpdatedAt
+// and the versions. domain.ErrLimit: the account has MaxWebhooks. If once was answered before,
+// CreateWebhook returns its answer and stores nothing; ErrConflict: it was used with another body.
 func (p *Pipeline) CreateWebhook(ctx context.Context, w domain.Webhook, once *WebhookOnce) (domain.Webhook, *StoredResponse, error) {
 	var created domain.Webhook
 	var earlier *StoredResponse
@@ -130,8 +129,7 @@ func countWebhook(tx *gorm.DB, account string, change int) (int64, error) {
 }
 
 // bumpVersion raises the configuration version and locks it until the end of the transaction. Every
-// transaction that changes webhooks calls it first, so that the changes are in the order of their
-// versions.
+// transaction that changes webhooks calls it first, so that the changes are in the order of their versions.
 func bumpVersion(tx *gorm.DB) (int64, error) {
 	var version int64
 	err := tx.Raw("UPDATE config_version SET version = version + 1 WHERE id = 1 RETURNING version").Scan(&version).Error
@@ -144,16 +142,14 @@ func bumpVersion(tx *gorm.DB) (int64, error) {
 // sqlWebhookWeight is the size of a webhook, sealed headers included.
 const sqlWebhookWeight = "octet_length(url) + octet_length(description) + coalesce(octet_length(retry_schedule), 0) + coalesce(octet_length(headers), 0) + coalesce(octet_length(auth), 0) + 384"
 
-// ListWebhooks returns an account's webhooks, oldest first, each with its health at the same index,
-// and how many there are. Limit 0: all of them. When webhooks are large, there are fewer, see
-// MaxPageBytes.
+// ListWebhooks returns an account's webhooks, oldest first, each with its health at the same index, and
+// how many there are. Limit 0: all of them. When webhooks are large, there are fewer, see MaxPageBytes.
 func (p *Pipeline) ListWebhooks(ctx context.Context, account string, limit, offset int) ([]domain.Webhook, []domain.Health, int, error) {
 	return p.listWebhooks(ctx, account, limit, offset, func(tx *gorm.DB) *gorm.DB { return tx })
 }
 
-// sqlTroubled holds if a webhook may have a problem: it is inactive, its last attempt failed, or one failed
-// since a time. The circuit is a value and not an EXISTS, for which Postgres might read the circuits of all
-// accounts.
+// sqlTroubled holds if a webhook may have a problem: it is inactive, its last attempt failed, or one failed since
+// a time. The circuit is a value and not an EXISTS, for which Postgres might read the circuits of all accounts.
 const sqlTroubled = `NOT active
 	OR EXISTS (SELECT 1 FROM webhook_health h WHERE h.webhook_id = webhooks.id AND h.disabled_version > 0 AND h.disabled_version >= webhooks.activated_version)
 	OR coalesce((SELECT c.failures > 0 OR c.answer_at >= ? FROM webhook_circuits c WHERE c.webhook_id = webhooks.id), false)`
@@ -388,8 +384,7 @@ func (p *Pipeline) DeleteWebhook(ctx context.Context, account string, id domain.
 // rotateRoute is the end of the route that rotates the secret of a webhook.
 const rotateRoute = "/rotate-secret"
 
-// updateAction returns the action of an update of a webhook: a rotation if the caller asked for
-// one.
+// updateAction returns the action of an update of a webhook: a rotation if the caller asked for one.
 func updateAction(ctx context.Context) string {
 	if caller, ok := auditlog.CallerOf(ctx); ok && strings.HasSuffix(caller.Route, rotateRoute) {
 		return auditlog.ActionRotateSecret

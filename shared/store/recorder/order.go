@@ -72,8 +72,7 @@ func sequenceOf(o *domain.Outcome) *int64 {
 	return &o.Sequence
 }
 
-// Sequences returns the recorded numbers of webhooks and shipments; those without numbers are left
-// out.
+// Sequences returns the recorded numbers of webhooks and shipments; those without numbers are left out.
 func (r *Recorder) Sequences(ctx context.Context, keys []SequenceKey) (map[SequenceKey]Numbers, error) {
 	last := make(map[SequenceKey]Numbers, len(keys))
 	for part := range slices.Chunk(keys, revsPage) {
@@ -121,8 +120,7 @@ func (r orderingStartRow) start() OrderStart {
 }
 
 // StartOrder stores where the order of an account starts, unless a start on the same stream is stored, and
-// returns the stored start. If the order has started on another stream before, it has all messages of this
-// one.
+// returns the stored start. If the order has started on another stream before, it has all messages of this one.
 func (r *Recorder) StartOrder(ctx context.Context, start OrderStart) (OrderStart, error) {
 	row := orderingStartRow{Account: start.Account, StreamCreated: store.InstantOf(start.Created), FromSequence: int64(start.From)}
 	var known []orderingStartRow

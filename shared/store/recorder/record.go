@@ -85,8 +85,7 @@ func cleanAttempt(a domain.Attempt) domain.Attempt {
 	return a
 }
 
-// storedClass returns the class of an attempt as its row has it: nothing when it follows from the
-// status.
+// storedClass returns the class of an attempt as its row has it: nothing when it follows from the status.
 func storedClass(a *domain.Attempt) *string {
 	if a.Status > 0 && a.Class == domain.ClassOf(a.Status) {
 		return nil
@@ -162,8 +161,7 @@ const healthCertificate = `
 		certificate_version = excluded.certificate_version, updated_at = excluded.updated_at
 	WHERE webhook_health.certificate_version <= excluded.certificate_version`
 
-// healthDisabled stores that a webhook was disabled at a version. The first reason for a version
-// stays.
+// healthDisabled stores that a webhook was disabled at a version. The first reason for a version stays.
 const healthDisabled = `
 	INSERT INTO webhook_health (webhook_id, disabled_version, disabled_reason, disabled_at, updated_at)
 	VALUES ($1, $2, $3, $4, $5)

@@ -2,8 +2,8 @@ package recorder
 
 import "waybill.dev/shared/store"
 
-// The rows of the tables that only the recorder uses. A test compares each with the live columns of
-// both databases.
+// The rows of the tables that only the recorder uses. A test compares each with
+// the live columns of both databases.
 
 // orderingStartRow is where the order of an account starts.
 type orderingStartRow struct {

@@ -85,8 +85,7 @@ func (h Histogram) Quantile(q float64) time.Duration {
 	return 0
 }
 
-// append appends the number of bins, then each bin as its distance from the one before and its
-// count.
+// append appends the number of bins, then each bin as its distance from the one before and its count.
 func (h Histogram) append(out []byte) []byte {
 	out = packed.AppendCounts(out, uint64(len(h)))
 	before := uint16(0)

@@ -1,7 +1,6 @@
-// Package storetest is the frame for the test suites of the families of tables. Each suite is next
-// to its family and runs on both databases. The frame has a database server for the tests of a
-// process, fresh databases, a clock that a test sets, and a comparison of a family's rows with its
-// tables.
+// Package storetest is the frame for the test suites of the families of tables. Each suite is next to
+// its family and runs on both databases. The frame has a database server for the tests of a process,
+// fresh databases, a clock that a test sets, and a comparison of a family's rows with its tables.
 package storetest
 
 import (
@@ -20,8 +19,8 @@ import (
 // Tests are the cases of a suite, by what they check. Each has a bench of its own.
 type Tests[B any] map[string]func(*testing.T, B)
 
-// Run runs groups of cases on both databases. bench turns a migrated store into the bench of the
-// family's cases.
+// Run runs groups of cases on both databases. bench turns a migrated store into
+// the bench of the family's cases.
 func Run[B any](t *testing.T, bench func(*Bench) B, groups map[string]Tests[B]) {
 	t.Helper()
 	t.Parallel()

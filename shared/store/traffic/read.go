@@ -37,8 +37,7 @@ type Count struct {
 }
 
 // CallCounts returns the counts of a deployment in the steps from the one of since on, the oldest
-// first. If consumers is not empty, only these count. domain.ErrLimit: there are more than most
-// rows.
+// first. If consumers is not empty, only these count. domain.ErrLimit: there are more than most rows.
 func (t *Traffic) CallCounts(ctx context.Context, deployment string, step Step, since time.Time, consumers []string, most int) ([]Count, error) {
 	length := int64(step) * 60
 	since = time.Unix(since.Unix()-since.Unix()%length, 0)
@@ -60,9 +59,8 @@ func (t *Traffic) CallCounts(ctx context.Context, deployment string, step Step, 
 	return counts, nil
 }
 
-// RecentCalls returns the newest requests of a deployment that came at since or later, at most
-// limit of them, the newest first, without entries. If consumers is not empty, only their requests
-// are returned.
+// RecentCalls returns the newest requests of a deployment that came at since or later, at most limit of
+// them, the newest first, without entries. If consumers is not empty, only their requests are returned.
 func (t *Traffic) RecentCalls(ctx context.Context, deployment string, since time.Time, consumers []string, limit int) ([]Request, error) {
 	query := t.db.Reading(ctx).Where("deployment = ? AND at >= ?", deployment, store.InstantOf(since)).Session(&gorm.Session{})
 	if len(consumers) == 0 {
@@ -238,7 +236,7 @@ func (t *Traffic) GetRequest(ctx context.Context, deployment, requestID string) 
 		return Request{}, store.Wrap("read request", domain.ErrNotFound)
 	}
 	var row requestRow
-	query, newest := t.db.Reading(ctx), "+at DESC, +id DESC" // of the few requests with the id: the signs keep SQLite from using the index by time
+	query, newest := t.db.Reading(ctx), "+at DESC, +id DESC" // few requests: the signs keep SQLite from the index by time
 	if query.Name() == "postgres" {
 		newest = "at DESC, id DESC"
 	}
@@ -251,9 +249,8 @@ func (t *Traffic) GetRequest(ctx context.Context, deployment, requestID string) 
 	return r, err
 }
 
-// newestFirst returns the order of lists. The indexes of filters end with the time. On SQLite, the sign keeps the
-// primary key from matching more of the order than these indexes do: otherwise SQLite would use it whatever the
-// filter is.
+// newestFirst returns the order of lists. The indexes of filters end with the time. On SQLite, the sign keeps the primary
+// key from matching more of the order than these indexes do: otherwise SQLite would use it whatever the filter is.
 func newestFirst(query *gorm.DB) string {
 	if query.Name() == "postgres" {
 		return "at DESC, id DESC"

@@ -1,6 +1,5 @@
-// Package traffic has the data of gateways about the requests that they have answered: exact counts
-// by deployment, consumer and status, and rows of some of the requests. Gateways write, the api
-// reads.
+// Package traffic has the data of gateways about the requests that they have answered: exact counts by
+// deployment, consumer and status, and rows of some of the requests. Gateways write, the api reads.
 //
 // A process writes batches with numbers that rise by one. The number is stored in the batch's own
 // transaction, so a batch that is written again because its result was unclear counts once.

@@ -72,8 +72,8 @@ func (t *Tunnels) CreateTunnel(ctx context.Context, account, name string, token 
 	return row.domain(nil), nil
 }
 
-// ListTunnels returns a page of an account's tunnels, without their connections, and how many the
-// account has.
+// ListTunnels returns a page of an account's tunnels, without their
+// connections, and how many the account has.
 func (t *Tunnels) ListTunnels(ctx context.Context, account string, page store.Page) ([]domain.Tunnel, int, error) {
 	if !store.Storable(account) {
 		return nil, 0, domain.ErrNotFound
@@ -125,8 +125,7 @@ func (t *Tunnels) GetTunnel(ctx context.Context, account, id string) (domain.Tun
 	return tunnel, store.Wrap("get tunnel", err)
 }
 
-// RotateTunnelToken gives a tunnel a new token. Its other tokens stay valid for the overlap at
-// most.
+// RotateTunnelToken gives a tunnel a new token. Its other tokens stay valid for the overlap at most.
 func (t *Tunnels) RotateTunnelToken(ctx context.Context, account, id string, token domain.TunnelToken, overlap time.Duration) (domain.Tunnel, error) {
 	var tunnel domain.Tunnel
 	err := t.db.Tx(ctx, func(tx *gorm.DB) error {

@@ -18,9 +18,8 @@
 //
 // [Pacer] spreads bursts of deliveries to webhooks that fail, so that they don't take the processor from others.
 //
-// The circuit breaker, which stops attempts to a receiver that only fails, is in package deliver. The rising rate at
-// which a hold queue is drained is in package hold. Both protect the receiver and don't depend on the load of this
-// process.
+// The circuit breaker, which stops attempts to a receiver that only fails, is in package deliver. The rising rate at which
+// a hold queue is drained is in package hold. Both protect the receiver and don't depend on the load of this process.
 //
 // All numbers are in numbers.go. docs/limits.md explains them to operators.
 package admission

@@ -27,8 +27,7 @@ const (
 	eventsWait      = 10 * time.Second
 	eventsHeartbeat = 2500 * time.Millisecond
 	// recordsWait is how long one fetch of records waits, and the longest time between two requests of a process
-	// for records: half of the 1.6 s after which the server serves another process because this one no longer
-	// asks.
+	// for records: half of the 1.6 s after which the server serves another process because this one no longer asks.
 	recordsWait = 800 * time.Millisecond
 )
 
@@ -69,9 +68,8 @@ type fetching struct {
 	name     string // of the consumer
 	inFlight *Messages
 	handle   func(*bus.Message)
-	// always: the process asks the server in each wait, so that the server knows that it is alive.
-	// It asks for one message while there is no place for a portion, and for none while there is no
-	// room.
+	// always: the process asks the server in each wait, so that the server knows that it is alive. It
+	// asks for one message while there is no place for a portion, and for none while there is no room.
 	always  bool
 	options bus.FetchOptions
 
@@ -121,8 +119,8 @@ func (f *fetching) handleAll(ctx context.Context, queue <-chan *bus.Message) {
 	}
 }
 
-// ask waits for room and fetches one portion. With always, it waits for room no longer than one
-// fetch waits.
+// ask waits for room and fetches one portion. With always, it waits for
+// room no longer than one fetch waits.
 func (f *fetching) ask(ctx context.Context, portion int) error {
 	reserving := ctx
 	if f.always {

@@ -84,8 +84,8 @@ func (h *Messages) Done(m *bus.Message) {
 	}
 }
 
-// Leave removes all messages. The bus gives them to another consumer. Calls for one of them after Leave
-// change nothing.
+// Leave removes all messages. The bus gives them to another consumer. Calls for one of
+// them after Leave change nothing.
 func (h *Messages) Leave() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

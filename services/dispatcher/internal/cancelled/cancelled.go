@@ -29,8 +29,8 @@ const (
 	restAfter = 10 * time.Second
 	// maxRuns is how many runs are remembered; one page more is possible. For other runs the database is asked.
 	maxRuns = 100_000
-	// anewEvery is how often jobs with more than maxRuns runs are read again from the start. Runs that have ended by then make room for
-	// others.
+	// anewEvery is how often jobs with more than maxRuns runs are read again from the start. Runs that have
+	// ended by then make room for others.
 	anewEvery = 10 * time.Second
 	// callTimeout ends a call to the database that hangs; askTimeout ends a call that an attempt waits for.
 	callTimeout = 5 * time.Second

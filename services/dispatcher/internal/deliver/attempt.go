@@ -32,8 +32,7 @@ type Request struct {
 	// TraceParent is the traceparent header of the callback; empty: the callback has none.
 	TraceParent string
 	// Sequence is the number of the delivery among those of its webhook and shipment; 0: no number is
-	// sent. Gap: the delivery before this one did not arrive. Replayed: the delivery is sent out of
-	// order.
+	// sent. Gap: the delivery before this one did not arrive. Replayed: the delivery is sent out of order.
 	Sequence      int64
 	Gap, Replayed bool
 	// WrongSecret: the callback is signed with keys that the receiver can't know.
@@ -49,8 +48,8 @@ type Response struct {
 	Transcript []byte   // see domain.Attempt
 	RetryAfter []string // values of the Retry-After header
 	Body       string   // at most 4 KiB, clean text
-	// CertificateExpires is when the receiver's certificate ends; zero: the receiver has no certificate, or was not
-	// reached.
+	// CertificateExpires is when the receiver's certificate ends; zero: the receiver has no
+	// certificate, or was not reached.
 	CertificateExpires time.Time
 }
 

@@ -20,8 +20,7 @@ const (
 )
 
 // circuit is a webhook's circuit breaker. It counts failures in a row and over a span of time, which the
-// circuit breakers of libraries don't do. It is not safe for concurrent use; its endpoint's lock guards
-// it.
+// circuit breakers of libraries don't do. It is not safe for concurrent use; its endpoint's lock guards it.
 type circuit struct {
 	failures  int
 	ofEvents  int       // how many of the failures were of attempts to deliver other events than alerts

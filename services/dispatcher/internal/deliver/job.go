@@ -59,9 +59,9 @@ func LaneOf(deliveries int) Lane {
 
 // properties of a lane.
 type properties struct {
-	// kept: a queue on the bus has the delivery until its outcome is stored. The delivery waits for a free
-	// place as long as needed, and is given back when it can't get a place. It counts towards no limit of
-	// Deliverer.Room.
+	// kept: a queue on the bus has the delivery until its outcome is stored. The delivery waits for
+	// a free place as long as needed, and is given back when it can't get a place. It counts
+	// towards no limit of Deliverer.Room.
 	kept bool
 	// yields: the delivery lets others pass when places are short; see admission.Limiter. A probe never yields.
 	yields bool

@@ -114,8 +114,7 @@ func (d *Deliverer) notePending(job *Job) {
 	d.options.Emitter.Emit(record.Item{Outcome: &outcome})
 }
 
-// Waits records that a delivery waits for its turn. next is the state in which the delivery was
-// kept.
+// Waits records that a delivery waits for its turn. next is the state in which the delivery was kept.
 func (d *Deliverer) Waits(job *Job, next *domain.Task, why domain.Change) {
 	outcome := outcomeOf(next, why, time.Now())
 	outcome.InLane = true

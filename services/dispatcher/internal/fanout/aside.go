@@ -43,8 +43,7 @@ func newAside(room *admission.Budget) *aside {
 	return a
 }
 
-// add calls handle when it is the event's turn. False: too much waits for the account already, or the process
-// ends.
+// add calls handle when it is the event's turn. False: too much waits for the account already, or the process ends.
 func (a *aside) add(account string, bytes int64, handle func()) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -195,9 +195,8 @@ func (f *Fanout) take(ctx context.Context, m *bus.Message, account string) {
 	f.route(ctx, f.stage.OfBus(m, event), 0)
 }
 
-// route sends an event to its subscribers as soon as the index is new enough. Rare cases wait, each
-// on a goroutine of its own. Events with filters that take long wait behind other events of their
-// account.
+// route sends an event to its subscribers as soon as the index is new enough. Rare cases wait, each on
+// a goroutine of its own. Events with filters that take long wait behind other events of their account.
 func (f *Fanout) route(ctx context.Context, g *pending.Event, version int64) {
 	if g.Message.Repeated {
 		f.repeated.Inc()
@@ -222,8 +221,8 @@ func (f *Fanout) route(ctx context.Context, g *pending.Event, version int64) {
 	}()
 }
 
-// beside reports whether the filters for an event may take long. If so, the event is handled apart from
-// the others.
+// beside reports whether the filters for an event may take long. If so, the event
+// is handled apart from the others.
 func (f *Fanout) beside(g *pending.Event, handle func()) bool {
 	if !f.options.Index.Costly(&g.Event) {
 		return false

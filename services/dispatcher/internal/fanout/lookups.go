@@ -9,9 +9,8 @@ import (
 )
 
 const (
-	// maxLookups is how many questions to the log run at a time. After the bus was away, 20,000
-	// events may have to be looked up. Events that come while all questions run are looked up
-	// together.
+	// maxLookups is how many questions to the log run at a time. After the bus was away, 20,000 events
+	// may have to be looked up. Events that come while all questions run are looked up together.
 	maxLookups = 2
 	lookupTime = 2 * time.Second
 )
@@ -36,8 +35,7 @@ func newLookups(log Log) *lookups {
 	return &lookups{log: log, slots: make(chan struct{}, maxLookups), next: make(map[string]*lookup)}
 }
 
-// revs returns the revisions of deliveries in the log, and perhaps of other deliveries of the
-// account.
+// revs returns the revisions of deliveries in the log, and perhaps of other deliveries of the account.
 func (l *lookups) revs(account string, ids []domain.DeliveryID) (map[domain.DeliveryID]domain.Revision, error) {
 	l.mu.Lock()
 	ask, joins := l.next[account]

@@ -39,8 +39,8 @@ const (
 // until the hold queue is empty or the webhook takes no more.
 type progress struct {
 	ramp ramp
-	// sent has the revisions of the deliveries that were sent and stored last, because a hold queue may hold a
-	// delivery twice.
+	// sent has the revisions of the deliveries that were sent and stored last, because a hold
+	// queue may hold a delivery twice.
 	sent map[domain.DeliveryID]domain.Revision
 	// limited: the webhook's rate lets out less than one delivery in holdWait. New deliveries then
 	// go behind those that wait, which would get no turn otherwise.
@@ -110,8 +110,8 @@ func (w *worker) drain(ctx context.Context, hook *index.Hook) (state, error) {
 	return state{}, err
 }
 
-// share returns the part of the memory that one hold queue may have in flight: room for at least four of the
-// largest deliveries.
+// share returns the part of the memory that one hold queue may have in flight: room for at
+// least four of the largest deliveries.
 func (m *Manager) share() *admission.Budget {
 	room := m.options.DrainRoom
 	return room.Part(max(room.Limit()/drainShare, 4*admission.LargestTask))
@@ -188,8 +188,7 @@ func (d *drain) run(ctx context.Context, queue *opened) error {
 	return nil
 }
 
-// work sends the fetched deliveries, until there is a reason to stop and all that were sent have
-// ended.
+// work sends the fetched deliveries, until there is a reason to stop and all that were sent have ended.
 func (d *drain) work(ctx context.Context, fetched <-chan []*bus.Message, stopFetching func()) {
 	quiet := time.NewTimer(holdWait)
 	defer quiet.Stop()
@@ -259,10 +258,9 @@ func (d *drain) finish() bool {
 	return abandoned == 0
 }
 
-// confirm acknowledges the last stored delivery and waits for the server's answer. That answer
-// covers all deliveries before it, because they were acknowledged on the same connection. After
-// confirm the hold queue's consumer may be closed; an acknowledgement on its way would be lost with
-// the consumer.
+// confirm acknowledges the last stored delivery and waits for the server's answer. That answer covers
+// all deliveries before it, because they were acknowledged on the same connection. After confirm the
+// hold queue's consumer may be closed; an acknowledgement on its way would be lost with the consumer.
 func (d *drain) confirm(ctx context.Context) {
 	d.mu.Lock()
 	last := d.last
@@ -479,9 +477,8 @@ func newRamp(gentle bool) ramp {
 // serial reports whether deliveries go one at a time.
 func (r *ramp) serial() bool { return r.gentle && r.sent < serialFirst }
 
-// ahead is how many deliveries a hold queue at full rate has under way beyond the webhook's cap.
-// The deliverer keeps to that cap; these deliveries wait for a slot, or for their outcome to be
-// stored.
+// ahead is how many deliveries a hold queue at full rate has under way beyond the webhook's cap. The
+// deliverer keeps to that cap; these deliveries wait for a slot, or for their outcome to be stored.
 const ahead = 256
 
 // window returns how many deliveries may be under way. The number grows with the deliveries that

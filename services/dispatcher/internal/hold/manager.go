@@ -69,8 +69,8 @@ type Options struct {
 }
 
 const (
-	// listEvery is how often the hold queues are listed, to find those that were filled without an announcement that
-	// arrived.
+	// listEvery is how often the hold queues are listed, to find those that were filled
+	// without an announcement that arrived.
 	listEvery = 10 * time.Second
 	// announceEvery is the shortest time between two announcements of one hold queue to its owner.
 	announceEvery = 500 * time.Millisecond
@@ -196,9 +196,8 @@ func (m *Manager) wake(id domain.WebhookID, gently bool) {
 	w.woken.Give()
 }
 
-// leave removes a worker whose hold queue is empty, unless the worker was woken again. must: the worker was told to
-// stop. If this dispatcher owns the shard again by then, the hold queues are listed at once, and this one gets
-// another worker.
+// leave removes a worker whose hold queue is empty, unless the worker was woken again. must: the worker was told to stop.
+// If this dispatcher owns the shard again by then, the hold queues are listed at once, and this one gets another worker.
 func (m *Manager) leave(w *worker, must bool) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

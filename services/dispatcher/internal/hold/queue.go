@@ -123,8 +123,7 @@ type opened struct {
 	consumer *bus.Consumer
 }
 
-// open starts to drain a hold queue. unacknowledged is how many deliveries are handed out at once at
-// most.
+// open starts to drain a hold queue. unacknowledged is how many deliveries are handed out at once at most.
 func (r reader) open(ctx context.Context, id domain.WebhookID, unacknowledged int) (*opened, error) {
 	o := &opened{stream: r.stream(), name: bus.HoldConsumer(id)}
 	var err error

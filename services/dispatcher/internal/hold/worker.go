@@ -296,9 +296,8 @@ func (w *worker) resume(hook *index.Hook, task *domain.Task) *domain.Task {
 	return &moved
 }
 
-// fresh returns the deliveries for which a task is the latest state. The others went on from
-// another copy, or a later run of them was asked for. While the log can't be asked, fresh returns
-// all.
+// fresh returns the deliveries for which a task is the latest state. The others went on from another
+// copy, or a later run of them was asked for. While the log can't be asked, fresh returns all.
 func (w *worker) fresh(ctx context.Context, tasks []*domain.Task) map[domain.DeliveryID]bool {
 	keep := make(map[domain.DeliveryID]bool, len(tasks))
 	if len(tasks) == 0 {

@@ -58,8 +58,7 @@ func (x *Index) apply(webhooks []domain.Webhook, healths []domain.Health, versio
 	}
 }
 
-// replace puts a list in the place of the old one for its key; nil: it removes the old list. x.mu
-// is held.
+// replace puts a list in the place of the old one for its key; nil: it removes the old list. x.mu is held.
 func (x *Index) replace(key subscription, list *subscribers) {
 	if old := x.byEvent[key]; old != nil && old.costly {
 		x.costly.Add(-1)

@@ -20,8 +20,8 @@ const (
 	// idleWait is how long one request to the bus waits while the account has no event. The request takes none of
 	// the memory for events. A new connection ends the request.
 	idleWait = time.Minute
-	// askAfter is how long an event may be missing until the relay is asked for it. Then the relay is asked again every
-	// askAgain.
+	// askAfter is how long an event may be missing until the relay is asked for it. Then the
+	// relay is asked again every askAgain.
 	askAfter = 100 * time.Millisecond
 	askAgain = 500 * time.Millisecond
 	// missingMost is how long the order waits for an event that was committed and does not come.
@@ -238,8 +238,8 @@ func (s *session) examine(ctx context.Context, list []*taken) (*examined, error)
 	return &examined{hooks, shipments, known}, nil
 }
 
-// recorded asks the log which deliveries have an outcome, for the events that may have been handed
-// out before.
+// recorded asks the log which deliveries have an outcome, for the events that
+// may have been handed out before.
 func (s *session) recorded(ctx context.Context, list []*taken, hooks [][]*index.Hook) (map[domain.DeliveryID]domain.Revision, error) {
 	var ids []domain.DeliveryID
 	for i, t := range list {

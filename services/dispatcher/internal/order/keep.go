@@ -73,8 +73,7 @@ func (q *queue) unkept() *entry {
 	return nil
 }
 
-// keepNext stores the first entry that is not kept. After that it stores the next one. s.mu is
-// held.
+// keepNext stores the first entry that is not kept. After that it stores the next one. s.mu is held.
 func (s *session) keepNext(q *queue, now time.Time) {
 	e := q.unkept()
 	if e == nil || s.over {

@@ -110,7 +110,7 @@ func newSession(m *Manager, account string) *session {
 			message.Ack()
 			s.inFlight.Done(message)
 		},
-		Back: func(message *bus.Message) { s.inFlight.Done(message) }, // this happens while the process ends; the next session gets the message
+		Back: func(message *bus.Message) { s.inFlight.Done(message) }, // while the process ends; the next session gets it
 	}
 	return s
 }
@@ -194,8 +194,8 @@ func (s *session) finish(ctx context.Context) {
 	}
 }
 
-// takeOver makes this process the one that gets the account's events, and reads the deliveries that the owner before
-// has kept.
+// takeOver makes this process the one that gets the account's events, and reads the
+// deliveries that the owner before has kept.
 func (s *session) takeOver(ctx context.Context) (bus.Taken, error) {
 	before, err := s.m.events.ask(ctx)
 	if err != nil {

@@ -336,9 +336,9 @@ func (m *Manager) Run(ctx context.Context) error {
 	return nil
 }
 
-// follow keeps track of which stream EVENTS is, until ctx is done. It does not need the database: fan-out must hand on
-// the events of accounts with ordering while the database is away, too. Otherwise these events would take the memory of
-// all accounts.
+// follow keeps track of which stream EVENTS is, until ctx is done. It does not need the database: fan-out must
+// hand on the events of accounts with ordering while the database is away, too. Otherwise these events would
+// take the memory of all accounts.
 func (m *Manager) follow(ctx context.Context) {
 	reconnects, stop := m.options.Bus.Reconnects()
 	defer stop()
@@ -366,8 +366,7 @@ func (m *Manager) doubt() {
 	}
 }
 
-// identify asks the bus which stream EVENTS is, unless that is known and no account uses order. False: the bus can't be
-// asked.
+// identify asks the bus which stream EVENTS is, unless that is known and no account uses order. False: the bus can't be asked.
 func (m *Manager) identify(ctx context.Context) bool {
 	m.mu.Lock()
 	known := !m.created.IsZero()

@@ -23,9 +23,8 @@ func (p *places) begin(next int64) {
 	*p = places{next: next, first: next, early: make(map[int64]*taken)}
 }
 
-// copied reports whether a message is a copy: this session has taken the event with that place already, or has
-// gone past the place because the event has ended. The relay makes copies of events that an API is slow to
-// publish.
+// copied reports whether a message is a copy: this session has taken the event with that place already, or has gone
+// past the place because the event has ended. The relay makes copies of events that an API is slow to publish.
 func (p *places) copied(place int64) bool {
 	switch {
 	case place >= p.next:

@@ -6,8 +6,8 @@ const (
 	// entrySize is how much memory a delivery that has not ended takes, with its number: 164 bytes
 	// if ten of a shipment wait, 295 if each is of another shipment.
 	entrySize = 320
-	// memoryShare: the deliveries of one account take at most this part of the memory for deliveries that have
-	// not ended.
+	// memoryShare: the deliveries of one account take at most this part of the memory
+	// for deliveries that have not ended.
 	memoryShare = 2
 	// entriesLeast is how many deliveries of an account may wait however many other accounts have.
 	entriesLeast = 1024

@@ -13,10 +13,9 @@ import (
 )
 
 const (
-	// ahead is how many deliveries the deliverer may have beyond the webhook's cap. The deliverer
-	// keeps to the cap itself; these deliveries wait for a slot, or until their outcome is stored.
-	// aheadKept is the same for deliveries that were read from ORDER: fewer, because their bodies are
-	// in memory.
+	// ahead is how many deliveries the deliverer may have beyond the webhook's cap. The deliverer keeps
+	// to the cap itself; these deliveries wait for a slot, or until their outcome is stored. aheadKept
+	// is the same for deliveries that were read from ORDER: fewer, because their bodies are in memory.
 	ahead     = 256
 	aheadKept = 32
 	// readers is how many deliveries are read from ORDER at once.
@@ -94,9 +93,8 @@ func (s *session) choose(g *group, now time.Time, jobs, kept []*sending) (_, _ [
 	return jobs, kept
 }
 
-// sendKept reads deliveries from ORDER and offers them. It leaves out those that have ended: another
-// run of them was asked for, or the owner before recorded their end and stopped before it removed them
-// from ORDER.
+// sendKept reads deliveries from ORDER and offers them. It leaves out those that have ended: another run of
+// them was asked for, or the owner before recorded their end and stopped before it removed them from ORDER.
 func (s *session) sendKept(ctx context.Context, kept []*sending) {
 	ids := make([]domain.DeliveryID, len(kept))
 	for i, t := range kept {
@@ -120,8 +118,8 @@ func (s *session) sendKept(ctx context.Context, kept []*sending) {
 	reading.Wait()
 }
 
-// sending is a delivery that the deliverer has, or that is being read for the deliverer. It implements deliver.Origin and
-// deliver.Keeper.
+// sending is a delivery that the deliverer has, or that is being read for the deliverer. It implements
+// deliver.Origin and deliver.Keeper.
 type sending struct {
 	s     *session
 	q     *queue
@@ -279,8 +277,8 @@ func (t *sending) release() {
 	}
 }
 
-// Abandoned implements deliver.Origin. The delivery stays in its queue, and is tried again with the
-// next tick.
+// Abandoned implements deliver.Origin. The delivery stays in its queue, and
+// is tried again with the next tick.
 func (t *sending) Abandoned() {
 	s := t.s
 	if t.probe {

@@ -162,8 +162,7 @@ func (s *session) kept(key recorder.SequenceKey) int64 {
 }
 
 // missed notes the number of the last delivery of a webhook and shipment that did not arrive. The
-// delivery after it gets the mark of a gap, whether it waits already or is still to come. s.mu is
-// held.
+// delivery after it gets the mark of a gap, whether it waits already or is still to come. s.mu is held.
 func (s *session) missed(key recorder.SequenceKey, number int64) {
 	if number == 0 {
 		return

@@ -28,9 +28,8 @@ type answer[Q, T any] struct {
 	err   error
 }
 
-// ask returns the answer to a question that is put after this call. The answer also covers what other callers ask about, and
-// must not be changed. Only goroutines of Manager.working may call ask. The error is that of the question, or ctx's if ctx
-// ends first.
+// ask returns the answer to a question that is put after this call. The answer also covers what other callers ask about, and must
+// not be changed. Only goroutines of Manager.working may call ask. The error is that of the question, or ctx's if ctx ends first.
 func (t *together[Q, T]) ask(ctx context.Context, about ...Q) (T, error) {
 	t.mu.Lock()
 	if t.next == nil {

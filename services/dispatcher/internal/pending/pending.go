@@ -23,8 +23,8 @@ type Stage struct {
 	Back    func(*bus.Message) // called when a delivery was given up: the event must come again
 }
 
-// Event is an event with its deliveries in flight. It implements deliver.Origin for each of these
-// deliveries.
+// Event is an event with its deliveries in flight. It implements
+// deliver.Origin for each of these deliveries.
 type Event struct {
 	Message *bus.Message
 	Event   domain.Event

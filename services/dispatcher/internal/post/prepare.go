@@ -70,8 +70,8 @@ func (p *Prepared) sign(id string, at time.Time, body []byte) string {
 	return p.signer(at).Sign(id, at, body) + " " + signed
 }
 
-// stranger returns a Prepared that signs in the same versions, with new keys that are used only here: no receiver
-// knows them.
+// stranger returns a Prepared that signs in the same versions, with new keys that are used
+// only here: no receiver knows them.
 func (p *Prepared) stranger() (*Prepared, error) {
 	key, err := signature.ParseSecret(domain.NewSecret().Reveal())
 	if err != nil {

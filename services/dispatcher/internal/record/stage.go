@@ -31,8 +31,7 @@ type Writer interface {
 
 // RowsPostgres and RowsSQLite are how many outcomes, events and changes of health are enough for one transaction. On
 // SQLite a transaction keeps all other writers waiting, also those that accept events: 40 rows take 1.5 to 3 ms of
-// processor time. While webhooks fail, twice as many rows come in gatherFor, and acceptances took that much longer at
-// p99.
+// processor time. While webhooks fail, twice as many rows come in gatherFor, and acceptances took that much longer at p99.
 const (
 	RowsPostgres = 1000
 	RowsSQLite   = 40
@@ -229,9 +228,8 @@ func (s *Stage) gather(first *bus.Message, messages <-chan *bus.Message) ([]*bus
 	}
 }
 
-// unreadable leaves a batch of another version to a process that knows that version. A message that
-// no process can read, or that is no batch, is rejected, so that it does not hold up the messages
-// behind it.
+// unreadable leaves a batch of another version to a process that knows that version. A message that no
+// process can read, or that is no batch, is rejected, so that it does not hold up the messages behind it.
 func (s *Stage) unreadable(m *bus.Message, cause error) {
 	if errors.Is(cause, bus.ErrVersion) && m.Leave() {
 		s.inFlight.Done(m)

@@ -23,8 +23,7 @@ func (d *Due) consume(ctx context.Context, shard int) {
 }
 
 const (
-	// dueAhead is how many due deliveries of a shard wait in this process at most until they are
-	// handled.
+	// dueAhead is how many due deliveries of a shard wait in this process at most until they are handled.
 	dueAhead = 256
 	// dueHeartbeat is how often the server confirms a pull request: a request that was lost in a
 	// cluster is made again after two missing heartbeats. Each shard has a request, and their
@@ -38,8 +37,7 @@ const (
 func (d *Due) pull(ctx context.Context, consumer *bus.Consumer, works func()) error {
 	options := bus.PullOptions{Messages: dueAhead, Expiry: dueExpiry, Heartbeat: dueHeartbeat}
 	if d.room != nil {
-		// The client asks for more when half of the messages are handled, so it may have twice as many
-		// bytes.
+		// The client asks for more when half of the messages are handled, so it may have twice as many bytes.
 		options.Bytes = max(admission.LargestTask, d.room.Limit()/(4*domain.Shards))
 		granted, err := d.room.Reserve(ctx, 2*options.Bytes, 2*options.Bytes)
 		if err != nil {

@@ -85,8 +85,8 @@ func (d *Due) Run(ctx context.Context) error {
 	return nil
 }
 
-// Attend keeps the deliveries in flight from going to other dispatchers, until ctx is done. It
-// outlives Run.
+// Attend keeps the deliveries in flight from going to other dispatchers,
+// until ctx is done. It outlives Run.
 func (d *Due) Attend(ctx context.Context) error { return d.inFlight.Run(ctx) }
 
 // apply starts or stops the consumption of a shard, as the shard is owned or not; d.mu is held.
@@ -138,8 +138,7 @@ func (d *Due) handle(ctx context.Context, m *bus.Message) {
 // that time, but the clocks of two machines may differ by more.
 const longest = time.Second
 
-// wait offers a job when it is due. If ctx is done before that, another dispatcher gets the
-// delivery.
+// wait offers a job when it is due. If ctx is done before that, another dispatcher gets the delivery.
 func (d *Due) wait(ctx context.Context, left time.Duration, job *deliver.Job) {
 	timer := time.NewTimer(left)
 	defer timer.Stop()
@@ -164,8 +163,7 @@ func (d *Due) offer(ctx context.Context, job *deliver.Job) {
 	})
 }
 
-// take marks a delivery as being attempted; false: the same or a newer revision is being attempted
-// already.
+// take marks a delivery as being attempted; false: the same or a newer revision is being attempted already.
 func (d *Due) take(task *domain.Task) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

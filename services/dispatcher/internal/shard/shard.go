@@ -3,8 +3,7 @@
 // gives every shard one owner, without a coordinator. For a moment, two dispatchers may believe
 // that they own the same shard. The pinned consumers serve only one of them.
 //
-// While two versions run side by side, only the dispatchers that can read the most formats own
-// shards.
+// While two versions run side by side, only the dispatchers that can read the most formats own shards.
 package shard
 
 import (

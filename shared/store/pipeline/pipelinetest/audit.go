@@ -19,8 +19,7 @@ func Caller() domain.Caller {
 	}
 }
 
-// Audits returns the entries that a filter selects, those of Account unless the filter names
-// another one.
+// Audits returns the entries that a filter selects, those of Account unless the filter names another one.
 func (b *Bench) Audits(t *testing.T, f auditlog.AuditFilter) []domain.AuditEntry {
 	t.Helper()
 	if f.Account == "" {
