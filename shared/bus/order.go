@@ -69,7 +69,7 @@ func isStored(err error) bool {
 		(refusal.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || refusal.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant)
 }
 
-// restoreBeside compares a delivery that is to be restored with its stored state.
+// restoreBeside restores a delivery unless its stored state is the same or newer.
 func (b *Bus) restoreBeside(task *domain.Task, position Ordered, done func(error)) {
 	ctx, cancel := context.WithTimeout(context.Background(), publishTimeout)
 	defer cancel()

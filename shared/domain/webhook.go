@@ -235,7 +235,7 @@ func AnswerOf(a *Attempt) Answer {
 	return Answer{At: a.StartedAt.Add(a.Duration), Status: a.Status, Class: class, Body: body}
 }
 
-// Inactive reports whether nothing is to be sent to w, and why.
+// Inactive reports whether nothing is sent to w, and why.
 func (w *Webhook) Inactive(h Health) (DisabledReason, bool) {
 	if !w.Active {
 		return DisabledManual, true

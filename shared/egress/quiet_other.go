@@ -4,5 +4,6 @@ package egress
 
 import "net"
 
-// quiet can't check a connection on this system. If the receiver has closed it, the attempt is retried.
+// quiet can't check a connection on this system. If the receiver has closed it, the attempt fails,
+// which costs a retry.
 func quiet(net.Conn) bool { return true }

@@ -22,7 +22,7 @@ type Options struct {
 	// Around is how many objects and arrays the text has around the place from which MaxDepth is
 	// counted; negative: that many contain the text.
 	Around int
-	Root   string // pointer of the text in the whole of which it is a part
+	Root   string // pointer of the text in the document that contains it
 	// Exact refuses numbers that are too long for exact arithmetic, where 1e999999 is a
 	// number of a million digits.
 	Exact bool

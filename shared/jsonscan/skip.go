@@ -1,7 +1,7 @@
 package jsonscan
 
 // skip reads the value at the position, however deep it is nested. It keeps one bit for each level,
-// so that a text of brackets only takes an eighth of its size.
+// so that a text that consists of brackets takes an eighth of its size.
 func (s *Scanner) skip() error {
 	depth := 0
 	s.nested = s.nested[:0]

@@ -1,9 +1,9 @@
 // Package news tells clients that watch an account what has changed in it: kinds and ids, never
-// data. News are sent on core subjects of the bus and may be lost. A client that gets news reads
-// the change from the API; a client that gets none for long may read anyway.
+// data. News is sent on core subjects of the bus and may be lost. A client that gets news reads the
+// change from the API; a client that gets none for long may read anyway.
 //
-// News cost nothing while no client wants them: there are news of an account only if a client has
-// said within the last seconds that it watches the account.
+// News costs nothing while no client wants it: an account has news only if a client has said within
+// the last seconds that it watches the account.
 package news
 
 import (
@@ -35,7 +35,7 @@ const (
 func Kinds() []Kind { return []Kind{Event, Delivery, Webhook, Job} }
 
 const (
-	// Lease is how long there are news of an account after a client has said that it watches the account.
+	// Lease is how long an account has news after a client has said that it watches the account.
 	Lease = 15 * time.Second
 	// Renewal is how often a client says that again.
 	Renewal = 5 * time.Second

@@ -108,8 +108,8 @@ func (d *Deployments) claim(tx *gorm.DB, owner string) (buildRow, error) {
 }
 
 // claimed adds what a build is made of. Data that can't be read must not block the builds behind
-// this one: without its archive the build fails, and without the variables of the active build
-// nobody learns which ones are new.
+// this one: without its archive the build fails, and without the variables of the active build it
+// is not reported which ones are new.
 func (d *Deployments) claimed(tx *gorm.DB, row *buildRow) (*Claim, error) {
 	var source sourceRow
 	if err := tx.Select("format", "archive").Where("id = ?", row.SourceID).Limit(1).Find(&source).Error; err != nil {

@@ -200,7 +200,7 @@ func (l *look) contest(ctx context.Context) error {
 	return l.alert(ctx, domain.DomainContested, domainAlert{Hostname: l.holder.Hostname, NoticeUntil: until, Link: l.answer.Link})
 }
 
-// announce sets what the account is told to which the hostname will pass, and returns the time when it will.
+// announce sets the message for the account to which the hostname will pass, and returns the earliest time of that.
 func (r *domainRow) announce() (until string) {
 	until = r.NoticeAt.Time().Add(domain.DomainNoticeTime).Format(time.RFC3339)
 	r.say("Another account has the hostname, and its proof is gone. The hostname passes to this account on " + until + " at the earliest, if this account's proof is in the TXT record until then and the other one is not.")
@@ -286,7 +286,7 @@ func (l *look) verify(ctx context.Context, row *domainRow, action string) error 
 	return l.changed(ctx, l.tx, row)
 }
 
-// say sets what the account is told about its domain.
+// say sets the message for the account about its domain.
 func (r *domainRow) say(words ...string) { r.Answers = writeAnswers(words) }
 
 // keep writes the columns of rows that a look may change and that gateways need not know. Rows may be nil, or the same.

@@ -11,9 +11,9 @@ import (
 	"waybill.dev/shared/store"
 )
 
-// maxTried is up to how many deliveries a replay counts exactly those that pass the webhook's
-// filter. If there are more, it reports how many there are before the filter. Each page is filtered
-// in any case.
+// maxTried is the number of deliveries up to which a replay counts exactly how many pass the
+// webhook's filter. If there are more, it reports how many there are before the filter. Each page
+// is filtered in any case.
 const maxTried = 100_000
 
 // replayFilter returns the present filter of the webhook of a replay; nil: it has none, or the job

@@ -82,8 +82,8 @@ func owners() map[string]string {
 	}
 }
 
-// Rows compares the row structs of a family with the columns of its tables, on both
-// databases. They must be all of its tables.
+// Rows compares the row structs of a family with the columns of its tables, on both databases. rows
+// must have a struct for each table of the family.
 func Rows(t *testing.T, family string, rows ...any) {
 	t.Helper()
 	t.Parallel()

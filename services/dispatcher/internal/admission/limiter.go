@@ -182,7 +182,7 @@ func (l *Limiter[A]) start(list []A) {
 }
 
 // look starts the attempts that wait because outcomes could not be stored, as soon as
-// outcomes can be stored. Perhaps no attempt is in flight by then whose end would start
+// outcomes can be stored. By then there may be no attempt in flight whose end would start
 // them. It returns when nothing waits.
 func (l *Limiter[A]) look() {
 	ticker := time.NewTicker(limitEvery)

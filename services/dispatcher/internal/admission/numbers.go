@@ -2,7 +2,7 @@ package admission
 
 import "time"
 
-// These are all of the numbers. The metric after each shows how close a dispatcher is to it.
+// All numbers of the package. The metric after a number shows how close a dispatcher is to it.
 const (
 	// limitMost is the highest number of attempts at once: waybill_bounded{what="attempts"}. Each has a
 	// connection and a goroutine, some 25 KiB. Attempts that hang don't count. It is also the limit for
@@ -69,11 +69,10 @@ const (
 	overloadAfter = 0.0005 // seconds
 	overloadShare = 8
 	overloadLeast = 200
-	// It is also overloaded if its threads waited for a core that others used: on average
-	// overloadThreads for each core that it may use, and overloadTimes as long as they ran.
-	// With one to four dispatchers at full load on two cores, 0.7 to 2 threads a core waited, and
-	// 3 to 10 times as long as they ran. The goroutines that run on these threads don't
-	// notice that.
+	// The process is also overloaded if its threads waited for a core that others used: on average
+	// overloadThreads for each core that it may use, and overloadTimes as long as they ran. With
+	// one to four dispatchers at full load on two cores, 0.7 to 2 threads a core waited, and 3 to
+	// 10 times as long as they ran. The goroutines that run on these threads don't notice that.
 	overloadThreads = 0.5
 	overloadTimes   = 1.5
 )

@@ -24,7 +24,7 @@ type Process struct {
 	Overload *Overload
 	options  Options
 
-	fast     atomic.Int64 // without those of wide events
+	fast     atomic.Int64 // deliveries, without those of wide events
 	wide     atomic.Int64
 	queued   atomic.Int64  // in the short queues
 	attempts atomic.Int64  // that may start or have started

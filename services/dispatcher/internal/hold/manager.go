@@ -69,8 +69,7 @@ type Options struct {
 }
 
 const (
-	// listEvery is how often the hold queues are listed, to find those that were filled
-	// without an announcement that arrived.
+	// listEvery is how often the hold queues are listed, to find those whose announcement was lost.
 	listEvery = 10 * time.Second
 	// announceEvery is the shortest time between two announcements of one hold queue to its owner.
 	announceEvery = 500 * time.Millisecond

@@ -134,9 +134,8 @@ func (r reader) open(ctx context.Context, id domain.WebhookID, unacknowledged in
 	return o, nil
 }
 
-// fetch takes up to n deliveries, as many as there is room for. It waits for room, and then at most
-// wait for the first delivery. If it returns an error, the deliveries that it returns besides are
-// in flight, too.
+// fetch takes up to n deliveries, as many as there is room for. It waits for room, and then at most wait
+// for the first delivery. If it returns an error and deliveries, the deliveries are in flight, too.
 func (o *opened) fetch(ctx context.Context, inFlight *admission.Messages, n int, wait time.Duration) (list []*bus.Message, err error) {
 	room, err := inFlight.ReserveTasks(ctx)
 	if err != nil {

@@ -51,7 +51,7 @@ func (x *Index) apply(webhooks []domain.Webhook, healths []domain.Health, versio
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if version > x.version || !x.loaded { // whoever awaits the version finds that all handlers have been called for the changes
+	if version > x.version || !x.loaded { // a caller that awaits the version finds that all handlers were called
 		x.version, x.loaded = max(version, x.version), true
 		close(x.advanced)
 		x.advanced = make(chan struct{})

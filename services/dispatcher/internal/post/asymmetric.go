@@ -13,7 +13,7 @@ import (
 type asymmetric struct {
 	keys  []signature.PrivateKey // the newest first
 	until []time.Time            // when each of them ends; zero: never
-	alone bool                   // there is no v1 signature beside it
+	alone bool                   // there is no v1 signature
 }
 
 func prepareAsymmetric(w *domain.Webhook) (*asymmetric, error) {

@@ -130,7 +130,7 @@ func newEntry(item *Item) entry {
 	return e
 }
 
-// encode writes the body of a message of RECORDS that is to be stored on the server.
+// encode returns the body of a message of RECORDS that will be stored on the server.
 func encode(entries []entry, server string) []byte {
 	size := 1 + lists*binary.MaxVarintLen64
 	for i := range entries {
