@@ -131,7 +131,7 @@ func (s *sender) Read(p []byte) (int, error) {
 		s.now, s.got = time.Now(), 0
 		s.limit()
 	}
-	// The bytes of one window are read, as far as p has room for them.
+	// At most the rest of the window is read, as far as p has room for it.
 	n, err := s.body.Read(p[:min(len(p), windowBytes-s.got)])
 	s.got += n
 	return n, err

@@ -101,7 +101,7 @@ func (t *transaction) tellUsedUp(ctx context.Context) error {
 		return nil
 	}
 	w := t.work
-	w.day(store.DateOf(w.now)) // the alerts happen now
+	w.day(store.DateOf(w.now)) // the alerts are of this day
 	a := &alerts{transaction: t}
 	ids := make([]string, len(t.disabled))
 	for i := range t.disabled {
