@@ -103,7 +103,7 @@ func (s *Stream) end(err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case err == io.EOF: //nolint:errorlint // as above
+	case err == io.EOF: //nolint:errorlint // likewise
 		s.err = err
 	case s.stopped:
 		return errStopped

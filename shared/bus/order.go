@@ -207,7 +207,7 @@ func (b *Bus) listed(ctx context.Context) ([]*jetstream.ConsumerInfo, error) {
 	select {
 	case a := <-answer:
 		list, _ := a.Val.([]*jetstream.ConsumerInfo)
-		return list, a.Err //nolint:wrapcheck // the error of consumersOf
+		return list, a.Err //nolint:wrapcheck // it is consumersOf's
 	case <-ctx.Done():
 		return nil, unavailable("list the consumers of "+StreamEvents, ctx.Err())
 	}

@@ -198,7 +198,7 @@ func (p *puller) ask(ctx context.Context, request pullRequest) (reply string, er
 	}
 	p.asked++
 	reply = p.inbox + "." + strconv.FormatUint(p.asked, 10)
-	return reply, p.conn.PublishRequest(p.subject, reply, body) //nolint:wrapcheck // the caller adds the reason
+	return reply, p.conn.PublishRequest(p.subject, reply, body) //nolint:wrapcheck // the caller says what for
 }
 
 // pulling is the state of one request.
@@ -312,7 +312,7 @@ func (p pulled) InProgress() error                     { return p.msg.InProgress
 func (p pulled) Metadata() (*jetstream.MsgMetadata, error) {
 	of, err := p.msg.Metadata()
 	if err != nil {
-		return nil, err //nolint:wrapcheck // wrap adds the reason
+		return nil, err //nolint:wrapcheck // wrap says what for
 	}
 	return &jetstream.MsgMetadata{
 		Sequence:     jetstream.SequencePair{Consumer: of.Sequence.Consumer, Stream: of.Sequence.Stream},

@@ -58,7 +58,7 @@ func (a *Auth) KeyPair() (tls.Certificate, error) {
 // Authorities returns the authorities that may issue the receiver's certificate; nil: those of the system.
 func (a *Auth) Authorities() (*x509.CertPool, error) {
 	if a.CA == "" {
-		return nil, nil //nolint:nilnil // nil means the same in crypto/tls
+		return nil, nil //nolint:nilnil // as crypto/tls has it
 	}
 	list, err := Certificates(a.CA)
 	if err != nil {

@@ -136,7 +136,7 @@ func paddedState(key []byte, pad byte) []byte {
 	}
 	h := sha256.New()
 	h.Write(block[:])
-	saved, err := h.(encoding.BinaryMarshaler).MarshalBinary() //nolint:errcheck // SHA-256 implements it
+	saved, err := h.(encoding.BinaryMarshaler).MarshalBinary() //nolint:errcheck // SHA-256 is one
 	if err != nil {
 		panic(err) // SHA-256's state always marshals
 	}
@@ -182,7 +182,7 @@ func (w *worker) mac(s *state, id string, unix int64, body []byte) []byte {
 }
 
 func (w *worker) restore(saved []byte) {
-	if err := w.hash.(encoding.BinaryUnmarshaler).UnmarshalBinary(saved); err != nil { //nolint:errcheck // SHA-256 implements it
+	if err := w.hash.(encoding.BinaryUnmarshaler).UnmarshalBinary(saved); err != nil { //nolint:errcheck // SHA-256 is one
 		panic(err) // the same library marshaled it
 	}
 }

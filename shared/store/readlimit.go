@@ -47,7 +47,7 @@ func (f *frequent) statement(ctx context.Context, db *sql.DB, query string) *sql
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if other := f.statements[query]; other != nil {
-		_ = stmt.Close() //nolint:sqlclosecheck // the other statement is kept
+		_ = stmt.Close() //nolint:sqlclosecheck // the other one is kept
 		return other
 	}
 	f.statements[query] = stmt

@@ -69,7 +69,7 @@ func (p *prepared) prepare(ctx context.Context) error {
 	p.waiting = nil
 	p.mu.Unlock()
 	for i, query := range waiting {
-		stmt, err := p.db.PrepareContext(ctx, query) //nolint:sqlclosecheck // close closes it
+		stmt, err := p.db.PrepareContext(ctx, query) //nolint:sqlclosecheck // close does
 		p.mu.Lock()
 		if err != nil {
 			p.waiting = append(p.waiting, waiting[i:]...)

@@ -125,7 +125,7 @@ func (s *Domains) one(tx *gorm.DB, condition string, values ...any) (*domainRow,
 		return nil, fmt.Errorf("look for the hostname's account: %w", result.Error)
 	}
 	if result.RowsAffected == 0 {
-		return nil, nil //nolint:nilnil // nil means that there is none
+		return nil, nil //nolint:nilnil // there is none, as said above
 	}
 	return &row, nil
 }
