@@ -27,7 +27,7 @@ func NewLibrary() *Library {
 	return &Library{files, sync.OnceValues(func() (*shelves, error) { return readShelves(files) })}
 }
 
-// Guide is one of the library.
+// Guide is a guide of the library.
 type Guide struct {
 	Path  string // NAME.md
 	Title string
@@ -38,9 +38,9 @@ type Guide struct {
 type Hit struct {
 	// Path leads to the section: NAME.md, or NAME.md#ID.
 	Path    string
-	Title   string // of the guide
-	Section string // its heading
-	Excerpt string // some of its text, around the first of the words
+	Title   string // title of the guide
+	Section string // heading of the section
+	Excerpt string // text around the first word that was found
 }
 
 type shelves struct {
@@ -54,7 +54,7 @@ type manuscript struct {
 	marks []mark // in the order of the text
 }
 
-// mark is where a heading begins.
+// mark is the beginning of a section, with its heading.
 type mark struct {
 	id    string
 	level int
@@ -83,7 +83,7 @@ func marksOf(root ast.Node, source []byte) []mark {
 			continue
 		}
 		id, _ := h.AttributeString("id")
-		// The node begins behind the signs that make it a heading.
+		// The node begins after the characters that make it a heading.
 		at := bytes.LastIndexByte(source[:h.Lines().At(0).Start], '\n') + 1
 		marks = append(marks, mark{fmt.Sprintf("%s", id), h.Level, at})
 	}
@@ -123,7 +123,7 @@ const (
 	guidesPath   = "/docs/"
 )
 
-// Scheme begins the uris of the guides: docs://receivers.md.
+// Scheme is the beginning of the guides' URIs: docs://receivers.md.
 const Scheme = "docs://"
 
 // Reading is the Markdown of a guide or of a section.
@@ -147,7 +147,7 @@ func (l *Library) Read(path string, size int) (r Reading, ok bool, err error) {
 	case err != nil:
 		return r, false, fmt.Errorf("read guide: %w", err)
 	case section == "" && (size == 0 || len(source) <= size):
-		return Reading{Markdown: string(source)}, true, nil // without a look at all the others
+		return Reading{Markdown: string(source)}, true, nil // without reading the other guides
 	}
 	page := manuscript{string(source), marksOf(newMarkdown(nil).Parser().Parse(text.NewReader(source)), source)}
 	from, to, ok := page.section(section)

@@ -17,8 +17,7 @@ import (
 	"github.com/yuin/goldmark/util"
 )
 
-// markdown reads guides. HTML that stands in one is shown as the text that it is, and comments are
-// left out.
+// markdown converts guides. HTML in a guide is shown as text, and comments are left out.
 type markdown struct {
 	goldmark.Markdown
 
@@ -35,7 +34,7 @@ func newMarkdown(known map[string]bool) *markdown {
 	return m
 }
 
-// guide reads one.
+// guide converts a guide.
 func (m *markdown) guide(name string, source []byte) (guide, error) {
 	g := guide{Name: name}
 	root := m.Parser().Parse(text.NewReader(source))
@@ -81,7 +80,7 @@ func (m *markdown) guide(name string, source []byte) (guide, error) {
 	return g, nil
 }
 
-// write returns the HTML of a text that stands in another document.
+// write returns the HTML of a text that is part of another document.
 func (m *markdown) write(source string) (template.HTML, error) {
 	var b bytes.Buffer
 	if err := m.Convert([]byte(source), &b); err != nil {
@@ -93,7 +92,7 @@ func (m *markdown) write(source string) (template.HTML, error) {
 // plain returns the text below a node.
 func plain(node ast.Node, source []byte) string {
 	var b strings.Builder
-	_ = ast.Walk(node, func(n ast.Node, entering bool) (ast.WalkStatus, error) { // the function returns no error
+	_ = ast.Walk(node, func(n ast.Node, entering bool) (ast.WalkStatus, error) { // can't fail: the function returns no error
 		switch n := n.(type) {
 		case *ast.Text:
 			if entering {
@@ -129,7 +128,7 @@ func lines(n ast.Node, source []byte) []byte {
 	return b.Bytes()
 }
 
-// RegisterFuncs says what is written otherwise than goldmark does.
+// RegisterFuncs registers the functions for nodes that are written differently than by goldmark.
 func (m *markdown) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
 	r.Register(ast.KindHeading, heads)
 	r.Register(ast.KindFencedCodeBlock, code)
@@ -174,7 +173,7 @@ func code(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.Wa
 	return ast.WalkSkipChildren, nil
 }
 
-// typed returns what one would type of a block: of a session at a console, the commands alone.
+// typed returns what a person would type of a block: of a console session, only the commands.
 func typed(language, content string) string {
 	if language != "console" {
 		return strings.TrimSuffix(content, "\n")
@@ -192,8 +191,8 @@ func typed(language, content string) string {
 	return strings.Join(commands, "\n")
 }
 
-// link writes a link to another guide as one to its page. What the site does not have, as a file of
-// the sources, is no link.
+// link writes a link to another guide as a link to its page. Targets that the site does not have,
+// such as source files, are not linked.
 func (m *markdown) link(w util.BufWriter, _ []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
 	l := node.(*ast.Link) //nolint:forcetypeassert,errcheck // registered for its kind
 	to, tag := m.target(string(l.Destination)), "a"
@@ -214,7 +213,7 @@ func (m *markdown) link(w util.BufWriter, _ []byte, node ast.Node, entering bool
 	return ast.WalkContinue, nil
 }
 
-// autoLink writes an address that stands for itself.
+// autoLink writes an address that is not inside a link.
 func (m *markdown) autoLink(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
 	if entering {
 		l := node.(*ast.AutoLink) //nolint:forcetypeassert,errcheck // registered for its kind
@@ -224,7 +223,7 @@ func (m *markdown) autoLink(w util.BufWriter, source []byte, node ast.Node, ente
 	return ast.WalkContinue, nil
 }
 
-// inlineHTML writes what looks like HTML within a line, as <account>, as text.
+// inlineHTML writes HTML-like text within a line, such as <account>, as text.
 func inlineHTML(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
 	if entering {
 		h := node.(*ast.RawHTML) //nolint:forcetypeassert,errcheck // registered for its kind
@@ -233,7 +232,7 @@ func inlineHTML(w util.BufWriter, source []byte, node ast.Node, entering bool) (
 	return ast.WalkSkipChildren, nil
 }
 
-// blockHTML does so with what has lines of its own.
+// blockHTML writes HTML on lines of its own as text.
 func blockHTML(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
 	if entering {
 		writeHTML(w, lines(node, source))
@@ -247,10 +246,11 @@ func writeHTML(w util.BufWriter, raw []byte) {
 	}
 }
 
-// ownAddress begins links to the pages that `waybill dev` serves, which are these.
+// ownAddress is the beginning of links to the pages of `waybill dev`, which are the pages of this
+// site.
 const ownAddress = "http://127.0.0.1:8080"
 
-// target returns where a link leads to here; empty: nowhere.
+// target returns the target of a link on this site; empty: none.
 func (m *markdown) target(to string) string {
 	if own, ok := strings.CutPrefix(to, ownAddress+"/"); ok {
 		return "/" + own
@@ -279,7 +279,7 @@ func image(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.W
 	return ast.WalkSkipChildren, nil
 }
 
-// table writes a table that is wider than the page so that it can be moved.
+// table writes a table in a frame that can be scrolled when the table is wider than the page.
 func table(w util.BufWriter, _ []byte, _ ast.Node, entering bool) (ast.WalkStatus, error) {
 	if entering {
 		_, _ = w.WriteString(`<div class="scroll" tabindex="0"><table class="list prose">` + "\n")

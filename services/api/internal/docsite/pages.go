@@ -1,5 +1,5 @@
 // Package docsite is the documentation that people read, at /docs: the guides of the folder docs,
-// the references made from the API's documents, and what each kind of problem means.
+// the references made from the API's documents, and an explanation of each kind of problem.
 package docsite
 
 import (
@@ -27,13 +27,13 @@ var web embed.FS
 //go:embed templates/*.html
 var templates embed.FS
 
-// Policy is the Content-Security-Policy of the pages: nothing comes from elsewhere, nothing is
-// sent elsewhere, and neither script nor style stands in a page.
+// Policy is the Content-Security-Policy of the pages: they load nothing from other hosts and send
+// nothing to them, and have no inline scripts or styles.
 const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; " +
 	"connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
-// viewerPolicy is that of the page with Swagger UI, which sets styles in elements and draws its
-// icons from data URLs.
+// viewerPolicy is the policy of the page with Swagger UI, which sets styles in elements and draws
+// its icons from data URLs.
 const viewerPolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; " +
 	"connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
@@ -42,16 +42,16 @@ const (
 	contentJSON = "application/json; charset=utf-8"
 )
 
-// Page is something to read, and what a browser is told about it.
+// Page is the content of a page or file, with its headers.
 type Page struct {
 	spec.Document
 
-	Zipped []byte // the same, compressed; nil: it is not
+	Zipped []byte // the compressed body; nil: none
 	Policy string // Content-Security-Policy
-	Fixed  bool   // it never changes under its name
+	Fixed  bool   // the content never changes under this name
 }
 
-// Site is everything to read. It is made when the first page is asked for.
+// Site has all pages and files. They are made at the first request.
 type Site struct {
 	content func() (*content, error)
 	viewer  http.Handler // the files of Swagger UI, compressed
@@ -71,12 +71,12 @@ func New(documents *spec.Documents) *Site {
 	}
 }
 
-// content is what the site has once it is made.
+// content is the content of the site.
 type content struct {
 	layouts  map[string]*template.Template // by the name of the page's template
 	assets   *look.Assets
 	nav      []group
-	pages    map[string]Page // by the end of their path; "" is the first one
+	pages    map[string]Page // by the end of their path; "" is the first page
 	problems map[string]explained
 	index    index
 	zip      look.Zipper
@@ -112,7 +112,7 @@ func build(documents *spec.Documents) (*content, error) {
 	return c, nil
 }
 
-// readLayouts reads the templates: each page's, with the frame and the elements.
+// readLayouts parses the templates: each page's, together with the frame and the elements.
 func (c *content) readLayouts() error {
 	base, err := look.Parse(template.New("").Funcs(look.Functions(c.assets)).Funcs(template.FuncMap{"list": func(items ...any) []any { return items }}))
 	if err != nil {
@@ -136,7 +136,7 @@ func (c *content) readLayouts() error {
 	return nil
 }
 
-// readFiles reads what stands as it is: our own script and style, and the figures of the guides.
+// readFiles reads the static files: our own script and style, and the figures of the guides.
 func (c *content) readFiles() error {
 	for _, from := range []struct {
 		files fs.FS
@@ -158,23 +158,23 @@ func (c *content) readFiles() error {
 	return nil
 }
 
-// figurePolicy is that of files. A figure that is opened by itself has its styles within.
+// figurePolicy is the policy of files. A figure that is opened directly has inline styles.
 const figurePolicy = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
 
 func (c *content) newPage(body []byte, contentType, policy string) Page {
 	p := Page{Document: spec.NewDocument(body, contentType), Zipped: c.zip.Zip(body), Policy: policy}
-	p.ETag = "W/" + p.ETag // compressed or not, it says the same
+	p.ETag = "W/" + p.ETag // weak, because the compressed body has the same tag
 	return p
 }
 
-// frame is what the frame around a page works with.
+// frame is the data for the frame around a page.
 type frame struct {
 	Name   string // the end of the page's path
 	Title  string
 	Nav    []group
 	TOC    []heading
 	Search string
-	Viewer bool // the page has Swagger UI
+	Viewer bool // the page contains Swagger UI
 	Data   any
 }
 
@@ -199,8 +199,8 @@ func (c *content) add(layout string, f frame) error {
 	return err
 }
 
-// Page returns a page or a file below /docs; ok is false when there is none. The first page has
-// no name.
+// Page returns a page or a file below /docs; ok is false when there is none. The name of the first
+// page is empty.
 func (s *Site) Page(name string) (page Page, ok bool, err error) {
 	c, err := s.content()
 	if err != nil {
@@ -216,7 +216,7 @@ func (s *Site) Page(name string) (page Page, ok bool, err error) {
 	return page, false, nil
 }
 
-// Problem explains a kind of problem by its code or the end of its type: as a page, and as
+// Problem explains a kind of problem by its code or the last part of its type, as a page and as
 // JSON. ok is false when there is no such kind.
 func (s *Site) Problem(name string) (page Page, data spec.Document, ok bool, err error) {
 	e, ok := problem.Explain(name)
@@ -231,7 +231,7 @@ func (s *Site) Problem(name string) (page Page, data spec.Document, ok bool, err
 	return one.page, one.data, true, nil
 }
 
-// Viewer returns what serves the file of Swagger UI; its own page is not among those.
+// Viewer returns the handler for a file of Swagger UI, except its own page.
 func (s *Site) Viewer(name string) (http.Handler, bool) {
 	switch name {
 	case "swagger-ui.css", "swagger-ui-bundle.js", "favicon-16x16.png", "favicon-32x32.png":
@@ -240,10 +240,10 @@ func (s *Site) Viewer(name string) (http.Handler, bool) {
 	return nil, false
 }
 
-// maxWords is how many bytes of a search are used.
+// maxWords is how many bytes of a question are used.
 const maxWords = 200
 
-// Search returns the page of what is found.
+// Search returns the page of results.
 func (s *Site) Search(words string) (Page, error) {
 	c, err := s.content()
 	if err != nil {

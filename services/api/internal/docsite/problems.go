@@ -11,20 +11,20 @@ import (
 	"waybill.dev/shared/problem"
 )
 
-// explained is what is said of a kind of problem, for people and for programs.
+// explained is the explanation of a kind of problem, for people and for programs.
 type explained struct {
 	page Page
 	data spec.Document
 }
 
-// problemPage is what the page of a kind shows.
+// problemPage is the data of the page of a kind.
 type problemPage struct {
 	problem.Explanation
 
-	Body string // of the example
+	Body string // body of the example
 }
 
-// problemData is the same for programs.
+// problemData is the same data for programs.
 type problemData struct {
 	Type    string         `json:"type"`
 	Title   string         `json:"title"`
@@ -35,11 +35,10 @@ type problemData struct {
 	Sample  jsontext.Value `json:"sample"`
 }
 
-// exampleID is the request that the examples answer.
+// exampleID is the request id in the examples.
 const exampleID = "7d0c3f5e-52f1-4d8a-9b1e-0f6a2c4e8b90"
 
-// addProblems writes what there is to read about problems: the page of each kind, and the one
-// that lists them.
+// addProblems adds the pages about problems: a page for each kind, and the list.
 func (c *content) addProblems() error {
 	var all []problem.Explanation
 	for _, code := range problem.Codes() {

@@ -10,7 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// operations are those of one tag of the OpenAPI document.
+// operations are the operations of one tag of the OpenAPI document.
 type operations struct {
 	Tag, Description string
 	Operations       []operation
@@ -21,7 +21,7 @@ type operation struct {
 	Tag                       string
 }
 
-// Anchor is where the viewer shows the operation.
+// Anchor returns the fragment of the operation in the viewer.
 func (o operation) Anchor() string { return "#/" + o.Tag + "/" + o.ID }
 
 type openAPI struct {
@@ -32,11 +32,11 @@ type openAPI struct {
 	Paths map[string]map[string]jsontext.Value `json:"paths"`
 }
 
-// methods returns those of operations, in the order in which they are shown.
+// methods returns the methods of operations, in the order in which they are shown.
 func methods() []string { return []string{"get", "post", "put", "patch", "delete"} }
 
-// addOperations adds the page of the HTTP API: a list of all operations, in whose place the
-// viewer shows them in full.
+// addOperations adds the page of the HTTP API: a list of all operations, which the viewer replaces
+// with all their details.
 func (c *content) addOperations(document []byte) error {
 	var api openAPI
 	if err := json.Unmarshal(document, &api); err != nil {
@@ -81,7 +81,7 @@ func (c *content) addOperations(document []byte) error {
 	return c.add("http.html", frame{Name: "http", Title: "HTTP API", Viewer: true, Data: tags})
 }
 
-// bus is what the page of the bus shows.
+// bus is the data of the page of the bus.
 type bus struct {
 	Title       string
 	Description template.HTML
@@ -135,8 +135,8 @@ type asyncAPI struct {
 	*markdown
 
 	root map[string]any
-	text strings.Builder // of the operation, to be found
-	err  error           // the first
+	text strings.Builder // text of the operation for the search
+	err  error           // the first error
 }
 
 func (d *asyncAPI) operation(id string, o map[string]any) busOperation {
@@ -185,7 +185,7 @@ func (d *asyncAPI) message(m map[string]any) busMessage {
 	return one
 }
 
-// object returns the object at a name; nil: there is none.
+// object returns the object with a name; nil: there is none.
 func (d *asyncAPI) object(in map[string]any, name string) map[string]any { return d.resolve(in[name]) }
 
 // resolve follows references within the document.

@@ -9,18 +9,17 @@ import (
 	"unicode/utf8"
 )
 
-// entry is a part of a page that can be found: a section, an operation, a kind of problem.
+// entry is a part of a page that a search can find: a section, an operation, a kind of problem.
 type entry struct {
 	Path  string
 	Page  string // the title of the page
-	Title string // of the part
+	Title string // title of the part
 	text  string
 
-	title, body string // both without the case of letters, to look for words
+	title, body string // in lower case, for the search
 }
 
-// index is all that can be found. It is small: a search goes through the whole of it, in less than
-// a millisecond.
+// index is the list of all entries. It is small: a search reads all of it in less than a millisecond.
 type index struct{ entries []entry }
 
 func (x *index) add(entries ...entry) {
@@ -32,7 +31,7 @@ func (x *index) add(entries ...entry) {
 	}
 }
 
-// found is an entry with the words around the first of those that were looked for.
+// found is an entry with the text around the first word that was found.
 type found struct {
 	entry
 
@@ -40,11 +39,11 @@ type found struct {
 	score              int
 }
 
-// maxFound is how many entries a search shows.
+// maxFound is how many results a search shows.
 const maxFound = 30
 
-// find returns the entries that have all the words in them, the best first. A word counts most
-// where it begins the title.
+// find returns the entries that contain all the words, the best first. A word counts most at the beginning of the
+// title.
 func (x *index) find(words string) []found {
 	terms := strings.Fields(strings.ToLower(words))
 	if len(terms) == 0 {
@@ -79,7 +78,7 @@ func (x *index) find(words string) []found {
 	return all
 }
 
-// maxTerms is how many words of a question are looked for.
+// maxTerms is how many words of a question are used.
 const maxTerms = 16
 
 // rank returns up to limit entries that have some of the words of a question. The best come first. A word that few
@@ -101,7 +100,7 @@ func (x *index) rank(question string, limit int) []found {
 		}
 		weight := math.Log(1 + float64(len(x.entries))/float64(1+having))
 		for i, count := range counts {
-			// Whether a word occurs matters more than how often it does.
+			// Whether a word occurs counts more than how often.
 			scores[i] += weight * math.Sqrt(float64(count))
 		}
 	}
@@ -121,8 +120,8 @@ func (x *index) rank(question string, limit int) []found {
 	return all
 }
 
-// termsOf returns the different words of a question, the longest first. Of a long question only the first maxTerms
-// of them are used, because long words say most. Words of one letter are left out.
+// termsOf returns the different words of a question, the longest first. Only the first maxTerms are used, because
+// long words say most. Words of one letter are left out.
 func termsOf(question string) []string {
 	terms := strings.FieldsFunc(strings.ToLower(question), func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsNumber(r) && r != '_' && r != '-' && r != '.'
@@ -136,13 +135,13 @@ func termsOf(question string) []string {
 	return terms[:min(len(terms), maxTerms)]
 }
 
-// around is how many bytes of text are shown on either side of a hit.
+// around is how many bytes of text are shown on each side of a hit.
 const around = 90
 
-// cut chooses what of the text is shown.
+// cut chooses the part of the text that is shown.
 func (f *found) cut(terms []string) {
 	at, term := -1, ""
-	if len(f.body) == len(f.text) { // else letters have other lengths in lower case
+	if len(f.body) == len(f.text) { // otherwise letters have other lengths in lower case
 		for _, t := range terms {
 			if i := strings.Index(f.body, t); i >= 0 && (at < 0 || i < at) {
 				at, term = i, t
@@ -164,7 +163,7 @@ func (f *found) cut(terms []string) {
 	}
 }
 
-// whole moves a place in a text back to where a character begins.
+// whole moves a position in a text back to the beginning of a character.
 func whole(text string, at int) int {
 	for at > 0 && at < len(text) && !utf8.RuneStart(text[at]) {
 		at--

@@ -1,4 +1,5 @@
-// Package accounts has the accounts of an installation, their projects, and who a caller is.
+// Package accounts has the accounts of an installation, their projects, and the operation that tells callers
+// who they are.
 package accounts
 
 import (
@@ -102,15 +103,15 @@ func view(a domain.Account) Account {
 	return Account{ID: a.ID, Name: a.Name, CreatedOn: web.Stamp(a.CreatedOn)}
 }
 
-// Caller is who calls.
+// Caller describes the caller.
 type Caller struct {
 	Sub     string         `json:"sub"`
 	Account string         `json:"account"`
 	Scopes  []domain.Scope `json:"scopes"`
 }
 
-// whoAmI tells a caller what its key stands for, and what it may do. Keys belong to no person: there is never
-// an email.
+// whoAmI tells a caller the account, consumer and scopes of its key. Keys belong to no person, so there is
+// never an email.
 func whoAmI(c *web.Call) error {
 	if err := c.Check(); err != nil {
 		return err
@@ -118,7 +119,7 @@ func whoAmI(c *web.Call) error {
 	return c.Answer(http.StatusOK, Caller{c.Principal.ID, c.Principal.Account, c.Principal.Scopes})
 }
 
-// list shows all accounts to the bootstrap key, and to others their own.
+// list shows all accounts to the bootstrap key, and to other callers only their own.
 func (h *handlers) list(c *web.Call) error {
 	page := c.Page()
 	if err := c.Check(); err != nil {
@@ -139,7 +140,7 @@ func (h *handlers) list(c *web.Call) error {
 	return web.AnswerList(c, page, len(accounts), accounts[min(page.Offset, len(accounts)):], view)
 }
 
-// anyAccount is c.Account for what the bootstrap key may do to every account.
+// anyAccount is like c.Account, for operations that the bootstrap key may use on every account.
 func anyAccount(c *web.Call) string {
 	if c.Bootstrap() {
 		return c.Param("accountName")
@@ -147,7 +148,7 @@ func anyAccount(c *web.Call) string {
 	return c.Account()
 }
 
-// get shows any account to the bootstrap key, and to others their own.
+// get shows any account to the bootstrap key, and to other callers only their own.
 func (h *handlers) get(c *web.Call) error {
 	name := anyAccount(c)
 	if err := c.Check(); err != nil {
@@ -175,16 +176,16 @@ func (h *handlers) create(c *web.Call) error {
 	return c.Created(web.PathIn(account.Name), made)
 }
 
-// AdminKey is a new one, in full.
+// AdminKey is a new admin key, in full.
 type AdminKey struct {
 	Key string `json:"key"`
 }
 
-// createAdminKey helps an account whose admin keys are all lost.
+// createAdminKey makes a new admin key for an account that has lost all of its admin keys.
 func (h *handlers) createAdminKey(c *web.Call) error {
 	name := anyAccount(c)
 	c.BootstrapOnly()
-	c.OptionalForm() // there are no members
+	c.OptionalForm() // the body has no members
 	if err := c.Check(); err != nil {
 		return err
 	}

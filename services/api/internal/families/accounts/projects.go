@@ -15,7 +15,7 @@ type Project struct {
 	Name        string  `json:"name"`
 	AccountName string  `json:"accountName"`
 	CreatedOn   *string `json:"createdOn"`
-	// ProductionBranch is the branch whose deployment is production.
+	// ProductionBranch is the branch with the production deployment.
 	ProductionBranch string `json:"productionBranch"`
 }
 
@@ -47,7 +47,8 @@ func (h *handlers) getProject(c *web.Call) error {
 	return c.Answer(http.StatusOK, viewProject(project))
 }
 
-// updateProject changes the production branch. It counts from each branch's next build.
+// updateProject changes the production branch. The change takes effect with each branch's next
+// build.
 func (h *handlers) updateProject(c *web.Call) error {
 	account := c.Account()
 	f := c.Form()

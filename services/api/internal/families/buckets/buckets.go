@@ -1,4 +1,5 @@
-// Package buckets has the key buckets of an account, and how paths name what is in them.
+// Package buckets has the key buckets of an account, and reads the names of buckets and consumers
+// in paths.
 package buckets
 
 import (
@@ -67,10 +68,10 @@ type Bucket struct {
 	IsRetrievable bool              `json:"isRetrievable"`
 	Description   string            `json:"description"`
 	Tags          map[string]string `json:"tags"`
-	Consumers     *[]Holder         `json:"consumers,omitzero"` // the first ones, where they were asked for
+	Consumers     *[]Holder         `json:"consumers,omitzero"` // the first ones, if the request asks for them
 }
 
-// Holder is a consumer as a list of buckets has it.
+// Holder is a consumer in a list of buckets.
 type Holder struct {
 	ID          string         `json:"id"`
 	Name        string         `json:"name"`
@@ -78,7 +79,8 @@ type Holder struct {
 	Scopes      []domain.Scope `json:"scopes"`
 }
 
-// With their consumers, a page has maxWith buckets at most, each with its first maxHolders.
+// If consumers are included, a page has at most maxWith buckets, each with its first maxHolders
+// consumers.
 const (
 	maxWith    = 20
 	maxHolders = 100

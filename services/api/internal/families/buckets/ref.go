@@ -6,7 +6,7 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// Where buckets are, and what is in them.
+// Paths of buckets, and of the resources in them.
 const (
 	Path         = listPath + "/{bucketName}"
 	ConsumerPath = Path + "/consumers/{consumerName}"
@@ -14,12 +14,12 @@ const (
 	listPath = web.AccountPath + "/key-buckets"
 )
 
-// Ref returns the bucket that the path names, with the tags that the query wants it to have.
+// Ref returns the bucket that the path names, with the tags that the query requires.
 func Ref(c *web.Call) access.BucketRef {
 	return access.BucketRef{Account: c.Account(), Bucket: c.Param("bucketName"), Tags: c.Tags(), Guard: guard(c)}
 }
 
-// ConsumerRef is Ref for a consumer that is to be changed, or shown with its keys.
+// ConsumerRef is Ref for a consumer that is changed, or shown with its keys.
 func ConsumerRef(c *web.Call) access.ConsumerRef {
 	return access.ConsumerRef{
 		Account: c.Account(), Bucket: c.Param("bucketName"), Consumer: c.Param("consumerName"),
@@ -27,8 +27,8 @@ func ConsumerRef(c *web.Call) access.ConsumerRef {
 	}
 }
 
-// ReadRef is ConsumerRef for one that is read. Only who sees its keys in full must have its
-// scopes, too.
+// ReadRef is ConsumerRef for a consumer that is only read. With full, its keys are shown in full,
+// and the caller must have its scopes, too.
 func ReadRef(c *web.Call, full bool) access.ConsumerRef {
 	ref := ConsumerRef(c)
 	if !full {
@@ -37,7 +37,7 @@ func ReadRef(c *web.Call, full bool) access.ConsumerRef {
 	return ref
 }
 
-// guard refuses a change of a consumer that may do more than the caller.
+// guard refuses the change of a consumer that has more scopes than the caller.
 func guard(c *web.Call) func(domain.Consumer) error {
 	return func(consumer domain.Consumer) error { return c.MayGive(consumer.Scopes) }
 }

@@ -1,5 +1,5 @@
-// Package clientcas has the operations on CA certificates: whose clients an account lets in at
-// routes that ask for a certificate.
+// Package clientcas has the operations on CA certificates. Routes that ask for a client certificate
+// let in the clients of these CAs.
 package clientcas
 
 import (
@@ -35,7 +35,7 @@ type Store interface {
 	DeleteClientCA(ctx context.Context, account, id string) error
 }
 
-// Routes returns the operations. Changed tells gateways that there is something new.
+// Routes returns the operations. They call changed to notify gateways.
 func Routes(s Store, changed func()) []web.Route {
 	h := &handlers{s, changed}
 	return []web.Route{

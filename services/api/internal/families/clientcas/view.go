@@ -18,7 +18,7 @@ type CA struct {
 	UpdatedOn         *string `json:"updatedOn"`
 }
 
-// Info is what a certificate says of itself.
+// Info is the content of a certificate.
 type Info struct {
 	Subject      string  `json:"subject"`
 	Issuer       string  `json:"issuer"`
@@ -27,7 +27,8 @@ type Info struct {
 	SerialNumber string  `json:"serialNumber"`
 }
 
-// view shows a CA certificate. It could be read when it was uploaded.
+// view returns a CA certificate as callers see it. It can be parsed, because it was checked at the
+// upload.
 func view(ca domain.ClientCA) CA {
 	shown := CA{ID: ca.ID, Name: ca.Name, CreatedOn: web.Stamp(ca.CreatedOn), UpdatedOn: web.Stamp(ca.UpdatedOn)}
 	if c, err := x509.ParseCertificate(ca.Certificate); err == nil {

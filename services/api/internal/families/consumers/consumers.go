@@ -1,5 +1,4 @@
-// Package consumers has the consumers of a bucket: those who hold its keys, each with its
-// scopes.
+// Package consumers has the consumers of a bucket, which hold its keys, each with its scopes.
 package consumers
 
 import (
@@ -74,7 +73,7 @@ type Consumer struct {
 	Tags        map[string]string `json:"tags"`
 	Metadata    jsontext.Value    `json:"metadata"`
 	Scopes      []domain.Scope    `json:"scopes"`
-	// These are there when they were asked for, or have just been made.
+	// Set if the request asks for them, or if they have just been made.
 	APIKeys  *[]keys.Key         `json:"apiKeys,omitzero"`
 	Managers *[]managers.Manager `json:"managers,omitzero"`
 }
@@ -90,7 +89,7 @@ func view(c domain.Consumer) Consumer {
 	return v
 }
 
-// parts is what a reader of consumers wants to see beside them.
+// parts says what is shown with consumers.
 type parts struct {
 	keys, managers bool
 	format         keys.Format
@@ -101,13 +100,14 @@ func readParts(c *web.Call) parts {
 	var p parts
 	p.keys, _ = q.Bool("include-api-keys")
 	p.managers, _ = q.Bool("include-managers")
-	// Invited managers are shown with the others: the parameter is known, and adds none.
+	// Invited managers are always shown with the others: the parameter is accepted and has no
+	// effect.
 	_, _ = q.Bool("include-manager-invites")
 	p.format = keys.ReadFormat(c)
 	return p
 }
 
-// ofStore returns what has to be read for it.
+// ofStore returns the parts to read from the store.
 func (p parts) ofStore() access.Parts {
 	return access.Parts{Keys: p.keys, Secrets: p.keys && p.format == keys.Visible, Managers: p.managers}
 }
@@ -198,7 +198,7 @@ func (h *handlers) update(c *web.Call) error {
 		return err
 	}
 	consumer, err := h.store.UpdateConsumer(c.Context(), ref, func(consumer *domain.Consumer) error {
-		// What it may do now was guarded before; so is what it is to do.
+		// guard has checked both the present scopes and the new ones.
 		said.Apply(consumer)
 		return c.MayGive(consumer.Scopes)
 	})

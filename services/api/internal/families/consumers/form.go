@@ -12,7 +12,7 @@ import (
 	"waybill.dev/shared/input"
 )
 
-// form is what a request says of a consumer.
+// form is the consumer in a request.
 type form struct {
 	web.Changes[domain.Consumer]
 	scopes   []domain.Scope
@@ -62,14 +62,14 @@ func readScopes(f *input.Form) ([]domain.Scope, bool) {
 	return scopes, true
 }
 
-// readNew reads what only creation has, too.
+// readNew reads the fields of a creation, including those that PATCH does not have.
 func readNew(f *input.Form, maker keys.Maker) form {
 	said := read(f)
 	said.managers = managers.ReadAll(f)
 	elements, _ := f.Elements("apiKeys", 0, keys.MaxBulk, false)
 	for _, element := range elements {
 		if element.Form == nil {
-			continue // a fault already
+			continue // reported already
 		}
 		said.keys = append(said.keys, keys.ReadNew(element.Form, maker))
 	}

@@ -25,13 +25,13 @@ type Attempt struct {
 	Phases          Phases       `json:"phases,omitzero"`
 }
 
-// Header is one line of a header; without a value: it is not shown.
+// Header is one line of a header; without a value, the value is hidden.
 type Header struct {
 	Name  string  `json:"name"`
 	Value *string `json:"value"`
 }
 
-// Phases has milliseconds; what did not happen is left out.
+// Phases has milliseconds; phases that did not happen are left out.
 type Phases struct {
 	DNS       float64 `json:"dnsMs,omitzero"`
 	Connect   float64 `json:"connectMs,omitzero"`
@@ -40,7 +40,8 @@ type Phases struct {
 	Body      float64 `json:"bodyMs,omitzero"`
 }
 
-// viewAttempt shows an attempt. What a later version kept of it in another form is left out.
+// viewAttempt returns an attempt as callers see it. Parts that a later version has stored in
+// another form are left out.
 func viewAttempt(d domain.Delivery, a domain.Attempt) Attempt {
 	view := Attempt{
 		Number: a.Number, StartedAt: web.Stamp(a.StartedAt), DurationMs: a.Duration.Milliseconds(),

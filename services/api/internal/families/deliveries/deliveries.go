@@ -1,5 +1,4 @@
-// Package deliveries has the deliveries of an account, and what can be asked to be sent one by
-// one: a delivery again, and a sample event.
+// Package deliveries has the deliveries of an account, the retry of a single delivery, and tests.
 package deliveries
 
 import (
@@ -26,7 +25,7 @@ type Log interface {
 	GetDelivery(ctx context.Context, account string, id domain.DeliveryID) (domain.Delivery, []domain.Attempt, error)
 }
 
-// Requests takes what the relay is asked to do.
+// Requests stores requests for the relay.
 type Requests interface {
 	GetWebhook(ctx context.Context, account string, id domain.WebhookID) (domain.Webhook, domain.Health, error)
 	RequestTest(ctx context.Context, e domain.Event, w domain.WebhookID, forge domain.Forgery) (domain.DeliveryID, error)
@@ -37,7 +36,7 @@ type Requests interface {
 type Options struct {
 	Log      Log
 	Requests Requests
-	// Requested lets the leading relay look at once, instead of within its second.
+	// Requested makes the leading relay look at once, instead of within a second.
 	Requested func()
 }
 
@@ -75,11 +74,11 @@ type Delivery struct {
 	Status        domain.Status     `json:"status"`
 	AttemptCount  int               `json:"attemptCount"`
 	NextAttemptAt *string           `json:"nextAttemptAt"`
-	Class         domain.Class      `json:"class,omitzero"`      // of the last attempt
-	StatusCode    int               `json:"statusCode,omitzero"` // the same
+	Class         domain.Class      `json:"class,omitzero"`      // class of the last attempt
+	StatusCode    int               `json:"statusCode,omitzero"` // status of the last attempt
 	Reason        *string           `json:"reason"`
 	Test          bool              `json:"test"`
-	Sequence      int64             `json:"sequence,omitzero"` // among those of its webhook and shipment
+	Sequence      int64             `json:"sequence,omitzero"` // number among the deliveries of its webhook and shipment
 	CreatedAt     *string           `json:"createdAt"`
 	UpdatedAt     *string           `json:"updatedAt"`
 }
@@ -143,7 +142,7 @@ func (h *handlers) list(c *web.Call) error {
 	return c.Answer(http.StatusOK, web.CursorPage[Delivery]{Data: web.Views(deliveries, View), NextCursor: web.Optional(next)})
 }
 
-// parseID returns the delivery that text names.
+// parseID parses the id of a delivery.
 func parseID(text string) (domain.DeliveryID, error) {
 	id := domain.DeliveryID(text)
 	if _, ok := id.ReceivedAt(); !ok {

@@ -13,7 +13,7 @@ import (
 	"waybill.dev/shared/news"
 )
 
-// Tested is a test that was asked for.
+// Tested is a requested test.
 type Tested struct {
 	DeliveryID domain.DeliveryID `json:"deliveryId"`
 }
@@ -39,7 +39,7 @@ func (h *handlers) test(c *web.Call) error {
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	data := sample.Data(t, now)
 	if hasOwn {
-		// They are what anybody may publish.
+		// Anybody may publish such events.
 		tested, faults := envelope.Decode(slices.Concat([]byte(`{"type":"`+string(t)+`","data":`), own, []byte("}")))
 		if len(faults) > 0 {
 			return accept.Refuse(faults)
@@ -61,8 +61,9 @@ func (h *handlers) test(c *web.Call) error {
 	return c.Answer(http.StatusAccepted, Tested{delivery})
 }
 
-// sampleType is the type of a test of a webhook: the first of its types that is no alert. One
-// that gets alerts alone is tested with an event, as alerts tell of what has happened.
+// sampleType returns the event type for a test of a webhook: the first of its types that is not an
+// alert. A webhook that gets only alerts is tested with an event, because alerts report real
+// problems.
 func sampleType(types []domain.EventType) domain.EventType {
 	for _, t := range types {
 		if t.Valid() {
@@ -74,7 +75,7 @@ func sampleType(types []domain.EventType) domain.EventType {
 
 func (h *handlers) retry(c *web.Call) error {
 	id := web.ID(c, parseID)
-	c.OptionalForm() // there is nothing to say
+	c.OptionalForm() // the body has no members
 	if err := c.Check(); err != nil {
 		return err
 	}

@@ -14,10 +14,10 @@ import (
 // stepNames are the steps of a build, in their order.
 func stepNames() []string { return []string{"unpack", "variables", "check", "activate"} }
 
-// stepSkipped is the status of a step that an ended build has not come to.
+// stepSkipped is the status of a step that did not run because the build had ended.
 const stepSkipped = "SKIPPED"
 
-// Status is how far a build has come.
+// Status is the progress of a build.
 type Status struct {
 	Status      string          `json:"status"`
 	URL         string          `json:"url"`
@@ -33,7 +33,7 @@ type Step struct {
 	FinishedOn *string `json:"finishedOn"`
 }
 
-// BuildResult is what came of a build.
+// BuildResult is the result of a build.
 type BuildResult struct {
 	BuildID *string             `json:"buildId"`
 	Routes  int                 `json:"routes"`
@@ -59,7 +59,7 @@ func (h *handlers) status(c *web.Call) error {
 	return c.Answer(http.StatusOK, h.viewStatus(status, time.Now()))
 }
 
-// viewStatus tells of a build, or of an archive that has not come yet.
+// viewStatus returns the status of a build, or of an archive that has not arrived yet.
 func (h *handlers) viewStatus(s deployments.Status, now time.Time) Status {
 	v := Status{
 		Status: inProgress, URL: h.url(s.Source.Deployment), LocalURL: h.localURL(s.Source.Deployment), Steps: map[string]Step{},
@@ -109,13 +109,13 @@ func (h *handlers) builds(c *web.Call) error {
 	return web.AnswerList(c, page, total, builds, viewBuild)
 }
 
-// The stages of a build. Those of developer portals have no steps here.
+// The stages of a build. The stages of developer portals have no steps here.
 const (
 	stageAPI    = "api"
 	stagePortal = "dev-portal"
 )
 
-// Log has an entry for each stage that was asked for.
+// Log has an entry for each requested stage.
 type Log struct {
 	API       map[string][]domain.BuildLine `json:"api,omitzero"`
 	DevPortal map[string][]domain.BuildLine `json:"devPortal,omitzero"`
@@ -138,7 +138,7 @@ func (h *handlers) logs(c *web.Call) error {
 	return c.Answer(http.StatusOK, viewLog(lines, stage, step))
 }
 
-// viewLog has the lines by steps, all of which are there; an empty stage or step is all.
+// viewLog groups the lines by steps. All steps are included; an empty stage or step selects all.
 func viewLog(lines []domain.BuildLine, stage, step string) Log {
 	var v Log
 	if stage == stagePortal {

@@ -1,6 +1,6 @@
-// Package deployments serves the deployments of an account: what is uploaded for them, their
-// builds, and the routes of this process's own folder as the deployment local. What is asked
-// for here is stored; gateways build it and serve it.
+// Package deployments serves the deployments of an account: uploads, builds, and the routes of this
+// process's own folder as the deployment local. The operations only store their requests; gateways make
+// the builds and serve them.
 package deployments
 
 import (
@@ -15,13 +15,13 @@ import (
 	"waybill.dev/shared/store/deployments"
 )
 
-// Path is where a deployment is; Root is where all of them are.
+// Path is the path of a deployment; Root is the path of all deployments.
 const (
 	Root = "/v1/deployments"
 	Path = Root + "/{deploymentName}"
 
 	sourcesPath = Root + "/sources"
-	// uploadsPath is not below Root: no reader of paths is to take it for a deployment's.
+	// uploadsPath is not below Root, so that no reader mistakes it for the path of a deployment.
 	uploadsPath = "/v1/deployment-uploads"
 	projectPath = web.AccountPath + "/projects/{projectName}"
 )
@@ -62,15 +62,15 @@ type Options struct {
 	Deployments Deployments
 	Builds      Builds
 	Domains     Domains
-	// Signing are the keys that sign upload URLs: the first one does, and all of them check.
+	// Signing are the keys for upload URLs: the first one signs, and all of them are accepted.
 	Signing [][]byte
-	// Changed tells gateways that a build waits, or that something is to be served otherwise.
+	// Changed notifies gateways of a new build, or of another change in what they serve.
 	Changed func()
-	// GatewayURL is where gateways answer, without the name of a deployment, such as
-	// https://gateway.example.com:8443; empty: it is not known.
+	// GatewayURL is the address of the gateways, without the name of a deployment, such as
+	// https://gateway.example.com:8443; empty: not known.
 	GatewayURL string
-	// LocalURL returns where a deployment answers on this machine besides, under an address that needs no
-	// look-up; empty, or nil: it does not.
+	// LocalURL returns the local address of a deployment on this machine, which needs no DNS; if it
+	// returns an empty text, or is nil, there is none.
 	LocalURL func(name string) string
 	// Local are the routes of this process's own folder; nil: it has none.
 	Local *Local
@@ -125,7 +125,7 @@ type handlers struct {
 	uploads *uploads
 }
 
-// list lists a project's deployments. Local comes before them, in the project of its name.
+// list lists a project's deployments. The deployment local comes first, in the project local.
 func (h *handlers) list(c *web.Call) error {
 	account, page, q := c.Account(), c.Page(), c.Query()
 	filter := deployments.Filter{Account: account, Project: c.Param("projectName"), Page: page}
@@ -142,7 +142,7 @@ func (h *handlers) list(c *web.Call) error {
 	return web.AnswerList(c, page, total, views, func(v Deployment) Deployment { return v })
 }
 
-// find returns a page of deployments, and how many there are.
+// find returns a page of deployments, and their total number.
 func (h *handlers) find(c *web.Call, filter deployments.Filter) ([]Deployment, int, error) {
 	local := h.Local.in(filter)
 	shown := local[min(filter.Offset, len(local)):]
@@ -170,7 +170,7 @@ func (h *handlers) get(c *web.Call) error {
 	return c.Answer(http.StatusOK, v)
 }
 
-// one returns a deployment for a request that has no parameters but its name.
+// one returns a deployment for a request without parameters other than its name.
 func (h *handlers) one(c *web.Call, name string) (Deployment, error) {
 	if err := c.Check(); err != nil {
 		return Deployment{}, err
@@ -204,7 +204,7 @@ func (h *handlers) delete(c *web.Call) error {
 	return c.NoContent()
 }
 
-// redeploy makes a new build. Local is read again instead, and at once.
+// redeploy makes a new build. For local, it reads the folder again instead, immediately.
 func (h *handlers) redeploy(c *web.Call) error {
 	name := c.Param("deploymentName")
 	buildID, _ := c.OptionalForm().Text("buildId", 1, maxID)

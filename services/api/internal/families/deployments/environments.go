@@ -16,8 +16,8 @@ const environmentsPath = "/v1/environments"
 // allProjects stands for every project of the account; no project has such a name.
 const allProjects = "*"
 
-// environments returns the operations that show deployments as the environments of a project:
-// there is one for each branch that was deployed, and both have one name.
+// environments returns the operations that show deployments as the environments of a project: one for
+// each deployed branch, with the name of its deployment.
 func (h *handlers) environments() []web.Route {
 	return []web.Route{
 		{
@@ -41,12 +41,12 @@ type Environment struct {
 	EnvironmentType domain.EnvironmentType `json:"environmentType"`
 	DeploymentName  string                 `json:"deploymentName"`
 	URLs            []string               `json:"urls"`
-	// BucketName is the bucket whose keys its routes take; null: local takes those that its
-	// route files name.
+	// BucketName is the bucket of the keys for its routes; null: local, where the route files name the
+	// buckets.
 	BucketName *string `json:"bucketName"`
 }
 
-// viewEnvironment shows a deployment as an environment; domains are the active ones of its account.
+// viewEnvironment returns a deployment as an environment; domains are the active ones of its account.
 func viewEnvironment(v Deployment, domains []domain.CustomDomain, gateway string) Environment {
 	e := Environment{
 		Name: v.Name, CreatedOn: v.CreatedOn, AccountName: v.AccountName, ProjectName: v.ProjectName, BranchName: v.BranchName,
@@ -85,7 +85,7 @@ func (h *handlers) listEnvironments(c *web.Call) error {
 	case "":
 		return missing(domain.ErrNotFound, "project")
 	case allProjects:
-		project = "" // which selects them
+		project = "" // empty selects all projects
 	}
 	views, total, err := h.find(c, deployments.Filter{Account: account, Project: project, Page: page})
 	if err != nil {
@@ -98,7 +98,8 @@ func (h *handlers) listEnvironments(c *web.Call) error {
 	return web.AnswerList(c, page, total, views, func(v Deployment) Environment { return viewEnvironment(v, active, h.GatewayURL) })
 }
 
-// activeDomains returns the custom domains that an account has, the default one of each deployment first.
+// activeDomains returns the active custom domains of an account, the default domain of each deployment
+// first.
 func (h *handlers) activeDomains(ctx context.Context, account string) ([]domain.CustomDomain, error) {
 	list, _, err := h.Domains.ListCustomDomains(ctx, account, store.Page{Limit: domain.MaxCustomDomains})
 	if err != nil {

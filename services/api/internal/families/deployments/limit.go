@@ -8,24 +8,24 @@ import (
 	"waybill.dev/services/api/internal/kernel/web"
 )
 
-// An account may upload maxUploads times within uploadSpan, in each process. Refused uploads
-// count, but for those refused here.
+// An account may upload maxUploads times within uploadSpan, in each process. Refused uploads count,
+// except those refused by this limit.
 const (
 	maxUploads = 60
 	uploadSpan = time.Minute
 )
 
-// The parts of an upload, each of which has the whole allowance: one in two steps counts once
-// in both, as one in one step does.
+// The parts of an upload. Each has the whole allowance: an upload in two steps counts once in each,
+// and an upload in one step counts in both.
 const (
 	started  = "started"
 	archived = "archived"
 )
 
-// uploadOf names an allowance.
+// uploadOf identifies an allowance.
 type uploadOf struct{ account, part string }
 
-// uploads knows the uploads of the last minute.
+// uploads remembers the uploads of the last minute.
 type uploads struct {
 	mu   sync.Mutex
 	last map[uploadOf][]time.Time // the oldest first, at most maxUploads
@@ -33,7 +33,7 @@ type uploads struct {
 
 func newUploads() *uploads { return &uploads{last: make(map[uploadOf][]time.Time)} }
 
-// take counts an upload, or refuses it until the oldest of the last minute is a minute old.
+// take counts an upload, or refuses it until the oldest upload of the last minute is a minute old.
 func (u *uploads) take(of uploadOf, now time.Time) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()

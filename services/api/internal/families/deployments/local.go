@@ -11,29 +11,29 @@ import (
 	"waybill.dev/shared/store/deployments"
 )
 
-// LocalName is the name, the project and the branch of the deployment that is the folder of
-// route files of a process. It belongs to the default account.
+// LocalName is the name, the project and the branch of the deployment that stands for a process's own
+// folder of route files. It belongs to the default account.
 const LocalName = domain.LocalDeployment
 
-// maxMessage bounds what a deployment tells of the faults in the folder, in bytes.
+// maxMessage bounds the message of a deployment about the faults in the folder, in bytes.
 const maxMessage = 2048
 
 // Local are the routes of this process's own folder.
 type Local struct {
 	State func() LocalState
-	// Reload reads the folder again. With faults, what was served before goes on.
+	// Reload reads the folder again. If there are faults, the old routes stay.
 	Reload func() ([]LocalFault, error)
 }
 
-// LocalState is what of the folder is served.
+// LocalState is the state of the folder's routes.
 type LocalState struct {
 	Loaded time.Time
-	// Faults are those of the folder as it is now; none: it is what is served.
+	// Faults are the faults of the folder as it is now; none: the folder is what is served.
 	Faults   []LocalFault
 	FaultsAt time.Time
 }
 
-// LocalFault is one thing that is wrong with the files.
+// LocalFault is one fault of the files.
 type LocalFault struct{ File, Operation, Pointer, Message string }
 
 func (f LocalFault) detail() string {
@@ -47,12 +47,13 @@ func (f LocalFault) detail() string {
 	return place + ": " + f.Message
 }
 
-// is reports whether a name is the local deployment's, to this account. Only the default account has one.
+// is reports whether a name is that of the local deployment, for this account. Only the default account
+// has one.
 func (l *Local) is(account, name string) bool {
 	return l != nil && name == LocalName && account == domain.DefaultAccount
 }
 
-// in returns local if the filter lets it through.
+// in returns local if the filter matches it.
 func (l *Local) in(f deployments.Filter) []LocalState {
 	if !l.is(f.Account, f.Project) || f.Branch != "" && f.Branch != LocalName || f.EnvironmentType != "" && f.EnvironmentType != domain.Production || !strings.Contains(LocalName, strings.ToLower(f.Search)) {
 		return nil
@@ -60,7 +61,7 @@ func (l *Local) in(f deployments.Filter) []LocalState {
 	return []LocalState{l.State()}
 }
 
-// onlyIn reports whether err says that there is no project, where it is that of local.
+// onlyIn reports whether err says that the project does not exist, although it is the project of local.
 func (l *Local) onlyIn(f deployments.Filter, err error) bool {
 	return isMissing(err) && l.is(f.Account, f.Project)
 }

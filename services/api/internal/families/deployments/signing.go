@@ -11,7 +11,7 @@ import (
 	"waybill.dev/shared/problem"
 )
 
-// sign returns the path of the URL by which the archive of a source may be uploaded until then.
+// sign returns the path of the URL for the upload of a source's archive, valid until a time.
 func (h *handlers) sign(id string, until time.Time) string {
 	expires := strconv.FormatInt(until.Unix(), 10)
 	query := url.Values{"expires": {expires}, "signature": {signature(h.Signing[0], id, expires)}}
@@ -24,8 +24,8 @@ func signature(key []byte, id, expires string) string {
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// verify refuses a URL that sign has not returned, or whose time is over. It makes no
-// difference whether there is such a source.
+// verify refuses a URL that sign has not returned, or that has expired. The answer is the same
+// whether the source exists or not.
 func (h *handlers) verify(id, expires, given string, now time.Time) error {
 	good := false
 	for _, key := range h.Signing {

@@ -13,7 +13,7 @@ import (
 	"waybill.dev/shared/store/deployments"
 )
 
-// Bounds of the names in a request; what is longer names nothing.
+// Bounds of the names in a request; longer names can't exist.
 const (
 	maxAccount = 64
 	maxProject = 100
@@ -27,7 +27,7 @@ const (
 	mediaGzip = "application/gzip"
 )
 
-// createSource starts an upload. A body that is an archive is the upload itself.
+// createSource starts an upload. If the body is an archive, that is the whole upload.
 func (h *handlers) createSource(c *web.Call) error {
 	if err := h.uploads.take(uploadOf{c.Principal.Account, started}, time.Now()); err != nil {
 		return err
@@ -95,7 +95,7 @@ func (h *handlers) upload(c *web.Call) error {
 	return c.Answer(http.StatusAccepted, Uploaded{StatusID: build.StatusID, BuildID: build.ID, DeploymentName: build.Deployment, URL: h.url(build.Deployment)})
 }
 
-// putArchive takes the archive of an upload that createSource has started, from whoever has
+// putArchive takes the archive of an upload that createSource has started, from any caller that has
 // its URL.
 func (h *handlers) putArchive(c *web.Call) error {
 	id, q := c.Param("sourceId"), c.Query()
@@ -134,8 +134,8 @@ func (h *handlers) putArchive(c *web.Call) error {
 	return c.Answer(http.StatusAccepted, Uploaded{StatusID: build.StatusID, BuildID: build.ID, DeploymentName: build.Deployment, URL: h.url(build.Deployment)})
 }
 
-// readArchive reads a body that is an archive, and checks all that was read. What is wrong
-// inside of it is found by the build.
+// readArchive reads a body that is an archive, and verifies its checksum. Faults inside the archive
+// are found by the build.
 func readArchive(c *web.Call) ([]byte, error) {
 	archive := c.Bytes(domain.MaxArchive)
 	if err := c.Check(); err != nil {
@@ -147,8 +147,8 @@ func readArchive(c *web.Call) ([]byte, error) {
 	return archive, nil
 }
 
-// formatOf tells by its first bytes how an archive is packed. The build says so when it is
-// neither.
+// formatOf recognises the format of an archive by its first bytes. The build reports an unknown
+// format.
 func formatOf(archive []byte) domain.ArchiveFormat {
 	if bytes.HasPrefix(archive, []byte("PK")) {
 		return domain.ArchiveZip
@@ -162,7 +162,7 @@ var (
 	errUsed    = problem.New(problem.Conflict, "The archive was uploaded already. Each upload has a URL of its own.")
 )
 
-// refused tells callers why an upload is refused.
+// refused turns an error into the problem of a refused upload.
 func refused(err error) error {
 	if errors.Is(err, domain.ErrConflict) {
 		return web.Conflict("The deployment's name stands for another project or branch already.")
@@ -170,7 +170,7 @@ func refused(err error) error {
 	return limited(missing(err, "project"))
 }
 
-// limited tells callers which limit is reached.
+// limited turns an error into the problem for the limit that was reached.
 func limited(err error) error {
 	if full, ok := errors.AsType[*deployments.SourcesError](err); ok {
 		return web.Conflict(fmt.Sprintf("The account would keep %.1f MiB of route archives with this one, of %.1f MiB at most (WAYBILL_SOURCES_BYTES). "+
@@ -191,7 +191,7 @@ func mebibytes(size int64) float64 { return float64(size) / (1 << 20) }
 
 func isMissing(err error) bool { return errors.Is(err, domain.ErrNotFound) }
 
-// missing names what is not there, where that is not what the path ends at.
+// missing names the kind of thing that was not found, if it is not the last part of the path.
 func missing(err error, kind string) error {
 	if isMissing(err) {
 		return problem.New(problem.NotFound, "There is no such "+kind+".")

@@ -10,17 +10,17 @@ import (
 	"waybill.dev/shared/store/deployments"
 )
 
-// enqueued is what a redeployment is answered with.
+// enqueued is the message of the answer to a redeployment.
 const enqueued = "request enqueued"
 
-// Redeployed is a build that a deployment was asked for.
+// Redeployed is the answer to a redeployment.
 type Redeployed struct {
 	Status   string  `json:"status"`
 	StatusID *string `json:"statusId"`
 	BuildID  *string `json:"buildId"`
 }
 
-// Uploaded is a build that an archive has begun.
+// Uploaded is the answer to an upload of an archive.
 type Uploaded struct {
 	StatusID       string `json:"statusId"`
 	BuildID        string `json:"buildId"`
@@ -47,11 +47,11 @@ type Deployment struct {
 	Build              *Build                 `json:"build"`
 	LastBuild          *Build                 `json:"lastBuild"`
 	VariablesChangedOn *string                `json:"variablesChangedOn"`
-	// Archives are those of the account; lists don't have them.
+	// Archives is the use of the account's archive space; lists don't have it.
 	Archives *Archives `json:"archives,omitzero"`
 }
 
-// Archives is how much of them an account keeps, and how much it may.
+// Archives is how many bytes of archives an account keeps, and may keep.
 type Archives struct {
 	Bytes int64 `json:"bytes"`
 	Limit int64 `json:"limit"`
@@ -96,7 +96,7 @@ func optionalBuild(b *domain.Build) *Build {
 	return &v
 }
 
-// url returns where a deployment is reached; empty: that is not known here.
+// url returns the address of a deployment; empty: not known here.
 func (h *handlers) url(name string) string {
 	scheme, host, ok := strings.Cut(h.GatewayURL, "://")
 	if !ok {
@@ -105,7 +105,7 @@ func (h *handlers) url(name string) string {
 	return scheme + "://" + name + "." + host
 }
 
-// localURL returns where a deployment is reached on this machine besides; empty: nowhere.
+// localURL returns the local address of a deployment on this machine; empty: none.
 func (h *handlers) localURL(name string) string {
 	if h.LocalURL == nil {
 		return ""
@@ -113,7 +113,8 @@ func (h *handlers) localURL(name string) string {
 	return h.LocalURL(name)
 }
 
-// domainURL returns where a custom domain is reached: as gateways are, otherwise by HTTPS.
+// domainURL returns the address of a custom domain: with the scheme and port of the gateways,
+// otherwise with HTTPS.
 func domainURL(gateway, hostname string) string {
 	u, err := url.Parse(gateway)
 	if err != nil || u.Host == "" {

@@ -1,5 +1,5 @@
-// Package documents serves what there is to read about the API: its documents, the pages that
-// show them, and what each problem means.
+// Package documents serves the documentation of the API: its documents, the pages that show them,
+// and an explanation of each problem.
 package documents
 
 import (
@@ -13,7 +13,7 @@ import (
 	"waybill.dev/shared/look"
 )
 
-// Routes returns the operations. They are open to all: what is said there is no secret.
+// Routes returns the operations. They need no key: their content is public.
 func Routes(documents *spec.Documents) []web.Route {
 	h := &handlers{documents, docsite.New(documents)}
 	return []web.Route{
@@ -52,7 +52,7 @@ func (h *handlers) asyncAPI(c *web.Call) error { return show(c, h.documents.Asyn
 // show answers with d, or with 304 when the caller has it already.
 func show(c *web.Call, d spec.Document) error {
 	header := c.Writer.Header()
-	header.Set("Cache-Control", "no-cache") // may be kept, and is asked for again
+	header.Set("Cache-Control", "no-cache") // may be cached, and is revalidated
 	header.Set("ETag", d.ETag)
 	if holds(c.Request.Header.Values("If-None-Match"), d.ETag) {
 		return c.Bare(http.StatusNotModified)
@@ -61,7 +61,7 @@ func show(c *web.Call, d spec.Document) error {
 	return nil
 }
 
-// holds reports whether one of the tags of If-None-Match is that of the present version.
+// holds reports whether one of the tags of If-None-Match is that of the current version.
 func holds(values []string, tag string) bool {
 	tag = strings.TrimPrefix(tag, "W/")
 	for _, value := range values {
@@ -90,7 +90,7 @@ func (h *handlers) problem(c *web.Call) error {
 	return showPage(c, page)
 }
 
-// showPage shows what a browser may show, and says what it may take from where.
+// showPage answers with a page and the headers that say from where the browser may load resources.
 func showPage(c *web.Call, page docsite.Page) error {
 	header := c.Writer.Header()
 	header.Set("Content-Security-Policy", page.Policy)
@@ -131,7 +131,7 @@ func (h *handlers) file(c *web.Call) error {
 	return h.show(c, name)
 }
 
-// show shows a page by its name; the first has none.
+// show shows a page by its name; the name of the first page is empty.
 func (h *handlers) show(c *web.Call, name string) error {
 	page, ok, err := h.site.Page(name)
 	if err != nil {

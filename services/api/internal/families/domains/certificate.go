@@ -19,8 +19,8 @@ const (
 	maxKey   = 16 << 10
 )
 
-// readCertificate reads a certificate and its key, and checks that a browser could take them for
-// the hostname. What is wrong is told without the key.
+// readCertificate reads a certificate and its key, and checks that browsers would accept them for
+// the hostname. Faults never show the key.
 func readCertificate(f *input.Form, hostname string) (domain.UploadedCertificate, *x509.Certificate) {
 	f.Require("certificate", "privateKey")
 	chain, hasChain := f.Text("certificate", 1, maxChain)
@@ -37,7 +37,7 @@ func readCertificate(f *input.Form, hostname string) (domain.UploadedCertificate
 		f.Fault(fault, "certificate")
 	}
 	if hasKey {
-		if _, err := tls.X509KeyPair([]byte(chain), []byte(key)); err != nil { // which may show something of the key
+		if _, err := tls.X509KeyPair([]byte(chain), []byte(key)); err != nil { // the error may show a part of the key
 			f.Fault("must be the private key of the certificate, PEM without a password", "privateKey")
 		}
 	}
@@ -45,7 +45,7 @@ func readCertificate(f *input.Form, hostname string) (domain.UploadedCertificate
 	return domain.UploadedCertificate{Chain: chain, PrivateKey: domain.Secret(key), Fingerprint: hex.EncodeToString(sum[:]), ValidTo: leaf.NotAfter}, leaf
 }
 
-// readChain returns the first certificate of a chain, or says why there is none.
+// readChain returns the first certificate of a chain, or the reason why there is none.
 func readChain(chain string) (leaf *x509.Certificate, fault string) {
 	rest := []byte(chain)
 	for {
@@ -70,7 +70,7 @@ func readChain(chain string) (leaf *x509.Certificate, fault string) {
 	return leaf, ""
 }
 
-// leafFault says why a certificate is no good for a hostname; empty: it is good.
+// leafFault returns the reason why a certificate is not valid for a hostname; empty: it is valid.
 func leafFault(leaf *x509.Certificate, hostname string, now time.Time) string {
 	switch {
 	case hostname != "" && leaf.VerifyHostname(hostname) != nil:

@@ -1,5 +1,5 @@
-// Package domains has the operations on custom domains. It checks in DNS that a hostname belongs to
-// the account that wants it.
+// Package domains has the operations on custom domains. The verifier checks in DNS that a hostname
+// belongs to the account that asks for it.
 package domains
 
 import (
@@ -40,12 +40,12 @@ type Certificates interface {
 type Options struct {
 	Domains      Store
 	Certificates Certificates
-	// Verifier checks in DNS whose a hostname is. If it is nil, nobody checks, and the first
-	// account to ask for a hostname gets it.
+	// Verifier checks in DNS to which account a hostname belongs. If it is nil, nothing is checked,
+	// and the first account to ask for a hostname gets it.
 	Verifier *Verifier
-	// Names are what no custom domain may be.
+	// Names are hostnames that can't be custom domains.
 	Names Names
-	// Changed tells gateways that there is something new.
+	// Changed notifies gateways of a change.
 	Changed func()
 }
 
@@ -121,7 +121,7 @@ func (h *handlers) create(c *web.Call) error {
 		return refused(err)
 	}
 	if h.Verifier != nil {
-		// The domain is made. What can't be found out now, the verifier finds out later.
+		// The domain exists now. If the check can't be done now, the verifier does it later.
 		if checked, err := h.Verifier.Check(c.Context(), made); err == nil || errors.Is(err, domains.ErrTaken) {
 			made = checked
 		}
@@ -229,7 +229,7 @@ var (
 	errNoDeployment  = problem.New(problem.NotFound, "There is no such deployment.")
 )
 
-// missing says that there is no such custom domain.
+// missing turns an error into the problem that the custom domain does not exist.
 func missing(err error) error {
 	if errors.Is(err, domain.ErrNotFound) {
 		return errNoDomain
@@ -237,7 +237,7 @@ func missing(err error) error {
 	return err
 }
 
-// refused says why a domain can't be as it is wanted.
+// refused turns an error into the problem why a domain is refused.
 func refused(err error) error {
 	switch {
 	case errors.Is(err, domains.ErrTaken):

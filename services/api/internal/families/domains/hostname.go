@@ -8,14 +8,14 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// errHostname tells why a text is no hostname of a custom domain.
+// errHostname is the reason why a text can't be the hostname of a custom domain.
 var errHostname = errors.New("must be a hostname with at least two labels, such as api.example.com")
 
-// longestName is how long a name in DNS may be.
+// longestName is the maximum length of a name in DNS.
 const longestName = 253
 
-// parseHostname returns a hostname as DNS has it: in lower case, without the dot at its end, other
-// letters in punycode.
+// parseHostname returns a hostname in the form of DNS: in lower case, without the dot at its end,
+// other letters in punycode.
 func parseHostname(text string) (string, error) {
 	name, err := idna.Lookup.ToASCII(strings.TrimSuffix(text, "."))
 	if err != nil || name == "" || len(name) > longestName {

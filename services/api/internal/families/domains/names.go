@@ -8,13 +8,13 @@ import (
 
 // Names are the hosts that are Waybill's own.
 type Names struct {
-	// Gateway is the domain below which deployments are; empty: it is not known.
+	// Gateway is the domain below which deployments are; empty: not known.
 	Gateway string
 	// Own are the other hosts, such as that of the API.
 	Own []string
 }
 
-// NamesOf returns the hosts of URLs; those that are empty have none.
+// NamesOf returns the hosts of URLs; empty URLs are skipped.
 func NamesOf(gatewayURL string, own ...string) Names {
 	names := Names{Gateway: hostOf(gatewayURL)}
 	for _, address := range own {
@@ -33,7 +33,7 @@ func hostOf(address string) string {
 	return strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
 }
 
-// refuse says why a hostname can't be a custom domain; empty: it can.
+// refuse returns the reason why a hostname can't be a custom domain; empty: it can.
 func (n Names) refuse(hostname string) string {
 	switch {
 	case within(hostname, n.Gateway):
@@ -47,13 +47,13 @@ func (n Names) refuse(hostname string) string {
 	return ""
 }
 
-// within reports whether a hostname is a domain or below it.
+// within reports whether a hostname equals a domain or is below it.
 func within(hostname, domain string) bool {
 	return domain != "" && (hostname == domain || strings.HasSuffix(hostname, "."+domain))
 }
 
-// target is the name that CNAME records of custom domains lead to. The wildcard record of the
-// gateway's domain has it, and no deployment has such a name.
+// target returns the name to which CNAME records of custom domains lead. The wildcard record of the
+// gateway's domain includes it, and no deployment can have that name.
 func (n Names) target() *string {
 	if n.Gateway == "" {
 		return nil

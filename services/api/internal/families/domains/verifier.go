@@ -21,7 +21,7 @@ type Resolver interface {
 	LookupTXT(ctx context.Context, name string) ([]string, error)
 }
 
-// Checks keeps what DNS said.
+// Checks stores the answers of DNS.
 type Checks interface {
 	ClaimChecks(ctx context.Context, limit int) ([]domain.CustomDomain, error)
 	NoteAnswer(ctx context.Context, d domain.CustomDomain, answer domains.Answer) (domains.Noted, error)
@@ -34,12 +34,12 @@ const (
 	dueEvery = 5 * time.Second
 	// atOnce is how many domains are looked up at a time.
 	atOnce = 16
-	// shownValues and shownLength bound what is told of the records that there are.
+	// shownValues and shownLength bound the parts of existing records that are shown.
 	shownValues = 5
 	shownLength = 100
 )
 
-// Verifier checks in DNS that hostnames belong to the accounts that want them.
+// Verifier checks in DNS that hostnames belong to the accounts that ask for them.
 type Verifier struct {
 	resolver Resolver
 	checks   Checks
@@ -48,14 +48,14 @@ type Verifier struct {
 	log      *slog.Logger
 }
 
-// NewVerifier returns a verifier that asks the resolver. Link leads to the page of custom domains. It calls changed
-// when an account has got a hostname, or may have to be told by an alert.
+// NewVerifier returns a verifier that uses the resolver. Link is the page of custom domains for alerts. The verifier
+// calls changed when an account has got a hostname, or an alert may be due.
 func NewVerifier(resolver Resolver, checks Checks, link string, changed func(), log *slog.Logger) *Verifier {
 	return &Verifier{resolver, checks, link, changed, log}
 }
 
-// Check asks DNS about a domain, and returns the domain as it is then. It fails with domains.ErrTaken when the account
-// has shown that the hostname is its own, but another one has it.
+// Check asks DNS about a domain, and returns its new state. It fails with domains.ErrTaken when the account has proved
+// the hostname, but another account has it.
 func (v *Verifier) Check(ctx context.Context, d domain.CustomDomain) (domain.CustomDomain, error) {
 	noted, err := v.checks.NoteAnswer(ctx, d, v.ask(ctx, &d))
 	if err != nil {
@@ -70,8 +70,8 @@ func (v *Verifier) Check(ctx context.Context, d domain.CustomDomain) (domain.Cus
 	return noted.Domain, err
 }
 
-// ask asks DNS for the record of a domain. The dot at the end keeps search domains out of it. Of the time that
-// a request has, half is left to note what DNS said.
+// ask asks DNS for the record of a domain. The dot at the end prevents the use of search domains. Half of the
+// request's time is left for storing the answer.
 func (v *Verifier) ask(ctx context.Context, d *domain.CustomDomain) domains.Answer {
 	limit := lookTime
 	if end, ok := ctx.Deadline(); ok {
@@ -89,7 +89,7 @@ func (v *Verifier) ask(ctx context.Context, d *domain.CustomDomain) domains.Answ
 	return answer
 }
 
-// words says what DNS answered. The proof of another account is that account's own, and not shown.
+// words describes the answer of DNS. The proof of another account is private to it, and not shown.
 func words(name, token string, values []string, err error) string {
 	var dns *net.DNSError
 	switch {
@@ -111,7 +111,7 @@ func words(name, token string, values []string, err error) string {
 	return "The TXT record " + name + " has another value: " + strings.Join(shown, " ") + "."
 }
 
-// Run looks at the domains that are due until ctx ends.
+// Run checks domains when they are due, until ctx ends.
 func (v *Verifier) Run(ctx context.Context) error {
 	ticker := time.NewTicker(dueEvery)
 	defer ticker.Stop()
@@ -127,7 +127,7 @@ func (v *Verifier) Run(ctx context.Context) error {
 	}
 }
 
-// due looks at all domains that are due, some at a time.
+// due checks all domains that are due, several at a time.
 func (v *Verifier) due(ctx context.Context) error {
 	for ctx.Err() == nil {
 		claimed, err := v.checks.ClaimChecks(ctx, atOnce)

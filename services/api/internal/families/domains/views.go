@@ -13,7 +13,7 @@ const (
 	statusActive  = "active"
 )
 
-// resultView answers a change.
+// resultView is the answer to a change.
 type resultView struct {
 	DeploymentName *string `json:"deploymentName"`
 	Hostname       string  `json:"hostname"`
@@ -21,7 +21,7 @@ type resultView struct {
 	stateView
 }
 
-// stateView is how far a domain has come, and what is missing.
+// stateView is the state of a domain, and what is missing.
 type stateView struct {
 	OwnershipVerification Record          `json:"ownershipVerification"`
 	CNAME                 *string         `json:"cname"`
@@ -72,7 +72,7 @@ func (h *handlers) state(d *domain.CustomDomain) stateView {
 	return v
 }
 
-// view shows what became of a change.
+// view returns the answer to a change.
 func (h *handlers) view(d domain.CustomDomain) resultView {
 	return resultView{web.Optional(d.Deployment), d.Hostname, stageAPI, h.state(&d)}
 }
@@ -88,7 +88,7 @@ type Domain struct {
 	stateView
 }
 
-// Deployment is what a domain leads to.
+// Deployment is the deployment that a domain leads to.
 type Deployment struct {
 	DeploymentName  *string `json:"deploymentName"`
 	Branch          *string `json:"branch"`
@@ -110,7 +110,7 @@ func (h *handlers) item(d domain.CustomDomain) Domain {
 	return v
 }
 
-// environment is the type of an environment as lists of domains have it.
+// environment returns the type of an environment in the form of domain lists.
 func environment(t domain.EnvironmentType) string {
 	switch t {
 	case domain.Production:

@@ -1,4 +1,4 @@
-// Package events has the events of an account: publishing them, and those that there are.
+// Package events has the events of an account: publishing, listing and reading them.
 package events
 
 import (
@@ -19,26 +19,26 @@ import (
 	"waybill.dev/shared/store/pipeline"
 )
 
-// Path is where events are.
+// Path is the path of events.
 const Path = "/v1/events"
 
 const (
-	// maxBody is the size of a batch, in bytes. One event has a lower limit, see envelope.
+	// maxBody is the maximum size of a batch, in bytes. One event has a lower limit, see envelope.
 	maxBody     = 8 << 20
 	defaultPage = 100
-	// maxShownDeliveries bounds the deliveries that are shown with an event; the rest is
-	// found by listing deliveries with eventId.
+	// maxShownDeliveries bounds the deliveries that are shown with an event; the others are found
+	// by listing deliveries with eventId.
 	maxShownDeliveries = 10_000
 )
 
-// Store keeps events, and what became of them.
+// Store keeps events and their deliveries.
 type Store interface {
 	ListEvents(ctx context.Context, filter pipeline.EventFilter) ([]domain.Event, string, error)
 	GetEvent(ctx context.Context, account, id string) (domain.Event, error)
 	ListDeliveries(ctx context.Context, filter pipeline.DeliveryFilter) ([]domain.Delivery, string, error)
 }
 
-// Accepter takes events; see package accept.
+// Accepter accepts events; see package accept.
 type Accepter interface {
 	Submit(ctx context.Context, s pipeline.Submission, traceParent string) (pipeline.Receipt, error)
 }
@@ -86,7 +86,7 @@ type handlers struct {
 	untraced bool // tracer makes no spans
 }
 
-// view is an event as callers see it: the bytes that were published, and more.
+// view returns an event as callers see it: the published bytes and further members.
 func view(e domain.Event) jsontext.Value {
 	payload := e.Payload
 	shown := make([]byte, 0, len(payload)+64)
@@ -96,7 +96,7 @@ func view(e domain.Event) jsontext.Value {
 	return append(shown, `"}`...)
 }
 
-// rawPage writes values that are JSON already, byte for byte.
+// rawPage writes a page of values that are already JSON, byte for byte.
 func rawPage(values []jsontext.Value, next string) []byte {
 	body := []byte(`{"data":[`)
 	for i, value := range values {
@@ -160,8 +160,8 @@ func (h *handlers) get(c *web.Call) error {
 	return c.Send(http.StatusOK, append(body, '}'))
 }
 
-// deliveriesOf returns an event's deliveries. The id alone may stand for several events,
-// some days apart; their deliveries are told apart by the time of acceptance.
+// deliveriesOf returns an event's deliveries. An id may belong to several events, some days apart;
+// the time of acceptance tells their deliveries apart.
 func (h *handlers) deliveriesOf(c *web.Call, event domain.Event) ([]deliveries.Delivery, error) {
 	views := []deliveries.Delivery{}
 	filter := pipeline.DeliveryFilter{

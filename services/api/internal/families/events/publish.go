@@ -81,8 +81,8 @@ func answer(events []pipeline.Accepted) (status int, body []byte) {
 	return http.StatusAccepted, append(body, "]}"...)
 }
 
-// submit has the events accepted. Their trace goes along with them: a span of our own below
-// the caller's, or just the caller's when tracing is off.
+// submit submits the events for acceptance. They carry the trace: a span of our own below the
+// caller's, or the caller's own when tracing is off.
 func (h *handlers) submit(c *web.Call, submission pipeline.Submission, batch bool) (pipeline.Receipt, error) {
 	header := propagation.HeaderCarrier(c.Request.Header)
 	if h.untraced && header.Get(traceParent) == "" {
@@ -102,5 +102,5 @@ func (h *handlers) submit(c *web.Call, submission pipeline.Submission, batch boo
 	return receipt, err
 }
 
-// traceParent is the header with a trace and a span of it (W3C Trace Context).
+// traceParent is the header with the ids of a trace and a span (W3C Trace Context).
 const traceParent = "traceparent"

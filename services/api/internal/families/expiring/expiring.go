@@ -1,5 +1,5 @@
-// Package expiring tells what of an account ends soon: certificates, keys, and secrets that have
-// been replaced.
+// Package expiring lists the things of an account that expire soon: certificates, keys, and secrets
+// that have been replaced.
 package expiring
 
 import (
@@ -17,10 +17,11 @@ import (
 
 const path = "/v1/expiring"
 
-// most bounds the list. What is beyond ends later than all of it.
+// most bounds the list. Things beyond it expire later than those in it.
 const most = 1000
 
-// Store knows when things end. Of each kind it returns at most limit, the soonest first.
+// Store has the times at which things expire. Of each kind it returns at most limit, the soonest
+// first.
 type Store interface {
 	Expiring(ctx context.Context, account string, now time.Time, limit int) ([]domain.Expiry, error)
 	ExpiringKeys(ctx context.Context, account string, now time.Time, limit int) ([]domain.Expiry, error)
@@ -40,7 +41,7 @@ func Routes(store Store) []web.Route {
 
 type handlers struct{ store Store }
 
-// Ending is something that ends, as callers see it.
+// Ending is something that expires, as callers see it.
 type Ending struct {
 	Kind         domain.ExpiryKind `json:"kind"`
 	ExpiresAt    *string           `json:"expiresAt"`
@@ -56,10 +57,10 @@ type Ending struct {
 	Advice       string            `json:"advice"`
 }
 
-// List is what ends the soonest.
+// List has the things that expire soonest.
 type List[V any] struct {
 	Data []V  `json:"data"`
-	More bool `json:"more"` // what ends later is left out
+	More bool `json:"more"` // things that expire later are left out
 }
 
 func show(e domain.Expiry) Ending {
@@ -79,7 +80,7 @@ func show(e domain.Expiry) Ending {
 	return v
 }
 
-// advice says what to do before something ends.
+// advice says what to do before a thing expires.
 func advice(kind domain.ExpiryKind) string {
 	switch kind {
 	case domain.ExpiryReceiverCertificate:
@@ -102,8 +103,8 @@ func advice(kind domain.ExpiryKind) string {
 	return ""
 }
 
-// list shows what ends, the soonest first. API keys, certificates of custom domains, hostnames and CA
-// certificates are shown to those who may read them.
+// list shows the things that expire, the soonest first. API keys, certificates of custom domains,
+// hostnames and CA certificates are shown to callers that may read them.
 func (h *handlers) list(c *web.Call) error {
 	if err := c.Check(); err != nil {
 		return err

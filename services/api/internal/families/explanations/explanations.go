@@ -1,4 +1,4 @@
-// Package explanations says why an event has, or has not, reached a webhook.
+// Package explanations explains why an event has, or has not, reached a webhook.
 package explanations
 
 import (
@@ -14,14 +14,14 @@ import (
 // Path is the path of explanations.
 const Path = "/v1/explanations"
 
-// Operation is what the OpenAPI document calls it. The module waybill of gateway routes has
-// it by the same name, and the MCP tool explain_delivery is made of that.
+// Operation is the operation's name in the OpenAPI document. The module waybill of gateway routes
+// uses the same name, and the MCP tool explain_delivery is made from it.
 const Operation = "explainDelivery"
 
 // Options of the routes; all are required.
 type Options struct {
 	Log Log
-	// RetrySchedule is that of the installation, for webhooks without one of their own.
+	// RetrySchedule is the default of the installation, for webhooks without a schedule.
 	RetrySchedule []time.Duration
 }
 
@@ -49,10 +49,10 @@ func (h *handlers) explain(c *web.Call) error {
 	return c.Answer(http.StatusOK, explain(known))
 }
 
-// question names a delivery, or the event and the webhook that it would be between.
+// question names a delivery, or an event and a webhook.
 type question struct {
 	byID bool
-	// An id is empty if its text has not the form of an id.
+	// An id is empty if its text does not have the form of an id.
 	delivery domain.DeliveryID
 	event    string
 	webhook  domain.WebhookID

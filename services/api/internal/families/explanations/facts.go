@@ -26,8 +26,7 @@ type Log interface {
 	ReadBeyond(ctx context.Context, webhook domain.WebhookID, event domain.EventKey) ([]string, error)
 }
 
-// facts are what is known about the delivery in question. A field is nil if the account has
-// no such thing.
+// facts is everything known about the delivery in question. A field is nil if the account has no such thing.
 type facts struct {
 	asked    question
 	now      time.Time
@@ -37,21 +36,19 @@ type facts struct {
 	// missed is the clause of the webhook's present filter that an event without a delivery
 	// misses; nil: none.
 	missed *filter.Miss
-	// circuit is what the dispatchers said of the webhook's circuit, some seconds ago at most.
+	// circuit is the webhook's circuit as the dispatchers last reported it, some seconds ago at most.
 	circuit domain.Circuit
-	// ahead is the delivery that this one waits for, and maxWait for how long at most; nil and 0:
-	// there is none, and for ever.
+	// ahead is the delivery that this one waits for, and maxWait the longest wait; nil: there is none, 0: no limit.
 	ahead   *domain.Delivery
 	maxWait time.Duration
-	// readBy are the cursors that are beyond the event in the feed of a webhook that is read by
-	// pull.
+	// readBy are the cursors that are past the event in the feed of a webhook with delivery pull.
 	readBy []string
-	// open is true if the caller may see webhooks. Others learn no more of the webhook's settings than follows from the
+	// open is true if the caller may see webhooks. Other callers learn only those settings that follow from the
 	// verdict.
 	open bool
 }
 
-// EventFacts is shown of an event that has no delivery to the webhook.
+// EventFacts is shown for an event that has no delivery to the webhook.
 type EventFacts struct {
 	ID         string           `json:"id"`
 	Type       domain.EventType `json:"type"`
@@ -59,10 +56,10 @@ type EventFacts struct {
 	Test       bool             `json:"test"`
 
 	received time.Time
-	about    domain.WebhookID // of an alert: the webhook that it tells of
+	about    domain.WebhookID // for an alert: the webhook that it reports
 }
 
-// WebhookFacts is what is shown of a webhook.
+// WebhookFacts are the facts that are shown about a webhook.
 type WebhookFacts struct {
 	ID                   domain.WebhookID       `json:"id"`
 	URL                  string                 `json:"url,omitzero"`
@@ -135,7 +132,7 @@ func (h *handlers) gather(ctx context.Context, account string, asked question) (
 	return f, err
 }
 
-// gatherMore reads the facts that depend on the webhook's settings; event is nil where it is not known.
+// gatherMore reads the facts that depend on the webhook's settings; event is nil if it is not known.
 func (h *handlers) gatherMore(ctx context.Context, f *facts, w *domain.Webhook, event *domain.Event) (err error) {
 	if f.delivery == nil && event != nil {
 		f.missed = missOf(w, event)
@@ -160,7 +157,7 @@ func missOf(w *domain.Webhook, event *domain.Event) *filter.Miss {
 	}
 	chosen, faults := filter.Parse([]byte(w.Filter))
 	if len(faults) > 0 {
-		return nil // the dispatchers hold back what they can't judge
+		return nil // the dispatchers hold deliveries whose filter they can't evaluate
 	}
 	miss, missed := chosen.Miss(filter.Read(event.Payload))
 	if !missed {
@@ -169,7 +166,7 @@ func missOf(w *domain.Webhook, event *domain.Event) *filter.Miss {
 	return &miss
 }
 
-// there reports whether a thing that was read exists; err is why that is not known.
+// there reports whether a thing exists, given the error of reading it; err is the reason why that is not known.
 func there(read error, what string) (exists bool, err error) {
 	switch {
 	case errors.Is(read, domain.ErrNotFound):
@@ -180,8 +177,8 @@ func there(read error, what string) (exists bool, err error) {
 	return true, nil
 }
 
-// showEvent returns what is told of an event without a delivery to the webhook. The sample
-// of a test has one delivery, to the tested webhook; no other event has a test's delivery.
+// showEvent returns the facts about an event without a delivery to the webhook. The sample of a test has one delivery,
+// to the tested webhook; no other event has a test's delivery.
 func (h *handlers) showEvent(ctx context.Context, e *domain.Event) (*EventFacts, error) {
 	sent, _, err := h.Log.ListDeliveries(ctx, pipeline.DeliveryFilter{
 		Account: e.Account, EventID: e.ID, Since: e.ReceivedAt, Until: e.ReceivedAt.Add(time.Millisecond), Limit: 1,

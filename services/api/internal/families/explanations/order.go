@@ -10,15 +10,15 @@ import (
 	"waybill.dev/shared/store/pipeline"
 )
 
-// Of a shipment's deliveries shipmentPages pages of shipmentPage are looked through for the one
-// that is waited for. A shipment has some dozens of events.
+// The search for the delivery that is waited for reads shipmentPages pages of shipmentPage
+// deliveries of the shipment. A shipment has some dozens of events.
 const (
 	shipmentPage  = 1000
 	shipmentPages = 3
 )
 
-// aheadOf returns the first delivery of the same shipment and webhook that is not at its end and
-// comes before d; nil: there is none any more.
+// aheadOf returns the first delivery of the same shipment and webhook that has not ended and comes
+// before d; nil: there is none any more.
 func (h *handlers) aheadOf(ctx context.Context, account string, d *domain.Delivery) (*domain.Delivery, error) {
 	event, err := h.Log.GetEvent(ctx, account, d.EventID)
 	if exists, err := there(err, "event"); err != nil || !exists {

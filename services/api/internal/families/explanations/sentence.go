@@ -15,7 +15,7 @@ import (
 	"waybill.dev/shared/units"
 )
 
-// attempts adds the attempts as a check, which may be yet to come.
+// attempts adds the check of the attempts, which may be still to come.
 func (e *Explanation) attempts(d *deliveries.Detail, r result) {
 	if len(d.Attempts) == 0 {
 		e.step(checkAttempts, r, "none has ended yet")
@@ -30,14 +30,14 @@ func (e *Explanation) attempts(d *deliveries.Detail, r result) {
 	}
 }
 
-// attemptsSoFar adds the attempts that were made until now.
+// attemptsSoFar adds the attempts that have been made.
 func (e *Explanation) attemptsSoFar(d *deliveries.Detail) {
 	if n := len(d.Attempts); n > 0 {
 		e.attempts(d, resultOf(d.Attempts[n-1]))
 	}
 }
 
-// resultOf reports whether the receiver took the event at an attempt.
+// resultOf returns whether the receiver accepted the event at an attempt.
 func resultOf(a deliveries.Attempt) result {
 	if a.Status >= http.StatusOK && a.Status < http.StatusMultipleChoices {
 		return passed
@@ -45,8 +45,8 @@ func resultOf(a deliveries.Attempt) result {
 	return failed
 }
 
-// sentence describes an attempt. What the receiver wrote is not in it: that is data of
-// somebody else, and must not be mixed with what Waybill says.
+// sentence describes an attempt. The receiver's text is left out: it is foreign data, and must not be mixed with
+// Waybill's own words.
 func sentence(a deliveries.Attempt) string {
 	begun := fmt.Sprintf("attempt %d, at %s, ", a.Number, web.Value(a.StartedAt))
 	took := units.Duration(time.Duration(a.DurationMs) * time.Millisecond)
@@ -59,7 +59,7 @@ func sentence(a deliveries.Attempt) string {
 	return begun + fmt.Sprintf("failed after %s: %s", took, strings.TrimSuffix(a.Error, "."))
 }
 
-// maxQuoted bounds, in characters, what is quoted of an answer; responseBody has more.
+// maxQuoted bounds the quoted part of an answer, in characters; responseBody has more.
 const maxQuoted = 200
 
 // beginning returns the beginning of an answer, on one line.
@@ -71,7 +71,7 @@ func beginning(answer string) string {
 	return answer
 }
 
-// answered describes the receiver's last answer that was no success, to whichever delivery it was.
+// answered describes the receiver's last failed answer, to any delivery.
 func answered(a *domain.Answer) string {
 	at := *web.Stamp(a.At)
 	if a.Status > 0 {
@@ -80,8 +80,8 @@ func answered(a *domain.Answer) string {
 	return fmt.Sprintf("at %s the last attempt ended without an answer (%s)", at, a.Class)
 }
 
-// spent says how many of the attempts of a schedule were made before it ended. The schedule is the
-// webhook's present one: what it was before its last change is not kept.
+// spent says how many attempts of the schedule were made before the delivery ended. It uses the webhook's present
+// schedule: earlier ones are not kept.
 func spent(f facts) string {
 	made := f.delivery.Attempts
 	whole := slices.IndexFunc(made, func(a deliveries.Attempt) bool { return resultOf(a) == passed }) < 0
@@ -111,7 +111,8 @@ func status(code int) string {
 	return strconv.Itoa(code)
 }
 
-// hint says what the last answer suggests: the answer to this delivery, or without one the last to another delivery.
+// hint says what the last answer suggests: the answer to this delivery, or if there is none, the last answer to
+// another delivery.
 func hint(f facts) string {
 	var attempt deliveries.Attempt
 	if n := len(f.delivery.Attempts); n > 0 {
@@ -142,7 +143,7 @@ func hint(f facts) string {
 	return "the receiver fails; responseBody and the receiver's own log may say why."
 }
 
-// capacity says what the webhook takes at a time.
+// capacity describes the webhook's limits.
 func capacity(f facts) string {
 	w := f.webhook
 	limits := fmt.Sprintf("at most %d callbacks are in flight at once", w.MaxInFlight)
@@ -152,10 +153,10 @@ func capacity(f facts) string {
 	return f.orElse("the webhook has limits", "%s", limits)
 }
 
-// told is a part of a sentence with a setting of the webhook; empty for a caller who may not see webhooks.
+// told returns a part of a sentence with a setting of the webhook; empty for a caller that may not see webhooks.
 func (f *facts) told(format string, settings ...any) string { return f.orElse("", format, settings...) }
 
-// orElse is told, or else other.
+// orElse returns the same as told, or other if that is empty.
 func (f *facts) orElse(other, format string, settings ...any) string {
 	if !f.open {
 		return other

@@ -10,7 +10,7 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// verdict is why an event has, or has not, reached a webhook.
+// verdict is the reason why an event has, or has not, reached a webhook.
 type verdict string
 
 // The verdicts; docs/mcp.md lists them.
@@ -27,7 +27,7 @@ const (
 	aboutItself     verdict = "aboutItself"
 	notYet          verdict = "notYet"
 	notDispatched   verdict = "notDispatched"
-	pull            verdict = "pull" // and of what was ended when the webhook went over to it
+	pull            verdict = "pull" // also for deliveries that ended when the webhook changed to pull
 
 	// Verdicts on a delivery that has not ended.
 	pending      verdict = "pending"
@@ -54,12 +54,12 @@ const (
 	forgeryAccepted   verdict = "forgeryAccepted"
 )
 
-// result is how far an event got past a check.
+// result is the result of a check.
 type result string
 
 const (
 	passed  result = "passed"
-	failed  result = "failed" // an attempt that another one followed, or may follow
+	failed  result = "failed" // also an attempt that is followed by another one
 	waiting result = "waiting"
 	stopped result = "stopped"
 )
@@ -69,22 +69,21 @@ type Check struct {
 	Check  string `json:"check"`
 	Result result `json:"result"`
 	Detail string `json:"detail"`
-	// Clause is that of the webhook's filter which the event misses, and Pointer where it is in
-	// the filter. They are there only for who may see webhooks.
+	// Clause is the clause of the webhook's filter that the event misses, and Pointer its place in the filter. They
+	// are shown only to callers that may see webhooks.
 	Clause  string  `json:"clause,omitzero"`
 	Pointer *string `json:"pointer,omitzero"`
-	// Since is when the circuit opened, and NextProbeAt when the next probe is due. They are
-	// there only for who may see webhooks. Of what waits in the order of its shipment, Since is
-	// when that began, and WaitsFor the delivery that it waits for.
+	// Since is when the circuit opened, and NextProbeAt when the next probe is due. They are shown only to callers
+	// that may see webhooks. For a delivery that waits in the order of its shipment, Since is when the wait began,
+	// and WaitsFor the delivery that it waits for.
 	Since       *string            `json:"since,omitzero"`
 	WaitsFor    *domain.DeliveryID `json:"waitsFor,omitzero"`
 	NextProbeAt *string            `json:"nextProbeAt,omitzero"`
-	// Answer is what the receiver wrote: data of somebody else, which is never mixed with
-	// what Waybill says.
+	// Answer is the receiver's text: foreign data, which is never mixed with Waybill's own words.
 	Answer string `json:"answer,omitzero"`
 }
 
-// The checks, in the order of the way.
+// The checks, in the order in which an event passes them.
 const (
 	checkEvent        = "event"
 	checkSubscription = "subscription"
@@ -100,11 +99,11 @@ const (
 type Explanation struct {
 	Verdict verdict `json:"verdict"`
 	Summary string  `json:"summary"`
-	// Chain has the checks that the event came to; the last one says where it is.
+	// Chain has the checks that the event has reached; the last one says where it is.
 	Chain  []Check     `json:"chain"`
 	Advice []string    `json:"advice"`
 	Event  *EventFacts `json:"event,omitzero"`
-	// Webhook is left out for a caller who may not see webhooks.
+	// Webhook is left out for a caller that may not see webhooks.
 	Webhook  *WebhookFacts      `json:"webhook,omitzero"`
 	Delivery *deliveries.Detail `json:"delivery,omitzero"`
 }
@@ -150,8 +149,7 @@ func (e *Explanation) accepted(event *EventFacts) {
 	e.step(checkEvent, passed, "%s was accepted at %s", event.Type, event.ReceivedAt)
 }
 
-// settling is how long it may take until an accepted event shows a delivery, with room for
-// a busy machine.
+// settling is the longest time until an accepted event has its deliveries, with room for a busy machine.
 const settling = 10 * time.Second
 
 // undelivered explains why there is no delivery of an event to a webhook.
@@ -212,7 +210,7 @@ func (e *Explanation) filtered(f facts) {
 		"This does not send past events. Publish the event again under another id.")
 }
 
-// ofDelivery explains where a delivery stands.
+// ofDelivery explains the state of a delivery.
 func (e *Explanation) ofDelivery(f facts) {
 	d := f.delivery
 	e.step(checkEvent, passed, "%s was accepted at %s", d.EventType, web.Value(d.CreatedAt))
@@ -289,7 +287,7 @@ func (e *Explanation) disabled(f facts) {
 	}
 }
 
-// failed explains a delivery that was given up.
+// failed explains a delivery that has failed for good.
 func (e *Explanation) failed(f facts) {
 	d := f.delivery
 	retry := "When the receiver works again, retry the delivery. For many deliveries at once, replay the webhook."
@@ -345,7 +343,7 @@ func (e *Explanation) open(f facts) {
 		e.behind(f)
 		return
 	}
-	// What was held for capacity before the circuit opened waits for it, too.
+	// Deliveries held for capacity before the circuit opened wait for the circuit, too.
 	if e.circuit(f, reason == domain.ReasonCircuitOpen || reason == domain.ReasonOverCap) {
 		return
 	}
@@ -367,7 +365,7 @@ func (e *Explanation) open(f facts) {
 	e.conclude(pending, "Its first attempt is in flight or about to start."+f.told(" The receiver has %v s to answer.", f.webhook.TimeoutSeconds), "Ask again in a moment.")
 }
 
-// circuitStep adds what is said of the circuit, with the answer that the receiver last gave.
+// circuitStep adds the check of the circuit, with the receiver's last answer.
 func (e *Explanation) circuitStep(f facts, r result, detail string) {
 	s := Check{Check: checkCircuit, Result: r, Detail: detail}
 	if last := f.circuit.Last; last != nil {
@@ -377,8 +375,8 @@ func (e *Explanation) circuitStep(f facts, r result, detail string) {
 	e.Chain = append(e.Chain, s)
 }
 
-// circuit explains what the webhook's circuit keeps back: all that is to be retried while it is
-// open, and what it has kept in the hold queue until that is empty.
+// circuit explains a delivery that the webhook's circuit holds back: retries while it is open, and deliveries in the
+// hold queue until that is empty.
 func (e *Explanation) circuit(f facts, kept bool) (explained bool) {
 	d, open := f.delivery, !f.circuit.OpenSince.IsZero()
 	switch {

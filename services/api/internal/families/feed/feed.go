@@ -1,6 +1,6 @@
-// Package feed has the feeds of webhooks: what a webhook is registered for, in the order of
-// commits, for receivers that read rather than wait for callbacks, and for those that want to
-// prove that they have missed nothing.
+// Package feed has the feeds of webhooks. A feed has the events that a webhook is registered for,
+// in the order of commits, for receivers that read events instead of waiting for callbacks, or want
+// to prove that they have missed none.
 package feed
 
 import (
@@ -23,18 +23,18 @@ import (
 	"waybill.dev/shared/store/pipeline"
 )
 
-// Path is where a webhook's feed is.
+// Path is the path of a webhook's feed.
 const Path = "/v1/webhooks/{id}/feed"
 
 const cursorsPath = "/v1/webhooks/{id}/cursors"
 
-// Bounds of what requests say.
+// Bounds of requests.
 const (
 	defaultPage = 100
 	maxWait     = 30 // seconds
 )
 
-// Store keeps events, and how far receivers have read them.
+// Store keeps events and named cursors.
 type Store interface {
 	GetWebhook(ctx context.Context, account string, id domain.WebhookID) (domain.Webhook, domain.Health, error)
 	Feed(ctx context.Context, q pipeline.FeedQuery) (pipeline.FeedPage, error)
@@ -76,8 +76,8 @@ type handlers struct {
 	readers *Readers
 }
 
-// matches returns which events of a webhook's types go to it: those that its filter chooses, and
-// no alert about itself. Nil: all of them.
+// matches returns a function that selects the events for a webhook from those of its types: those
+// that match its filter, without alerts about the webhook itself. Nil: all of them.
 func matches(w domain.Webhook) (func(domain.Event) bool, error) {
 	if w.Filter == "" && !slices.ContainsFunc(w.Events, domain.EventType.Alert) {
 		return nil, nil
@@ -94,7 +94,7 @@ func matches(w domain.Webhook) (func(domain.Event) bool, error) {
 	}, nil
 }
 
-// notItself is false for an alert about the webhook.
+// notItself returns false for an alert about the webhook.
 func notItself(w domain.Webhook, e domain.Event) bool {
 	return !e.Type.Alert() || envelope.Webhook(e.Payload) != w.ID
 }
@@ -118,7 +118,7 @@ func (h *handlers) read(c *web.Call) error {
 	return c.Send(http.StatusOK, page.body())
 }
 
-// fault tells what is wrong with a cursor from other errors.
+// fault turns an error about a cursor into a fault of the parameter.
 func fault(err error, parameter string) error {
 	switch {
 	case errors.Is(err, pipeline.ErrBeyondRetention):
@@ -131,10 +131,10 @@ func fault(err error, parameter string) error {
 
 const badCursor = "is not a cursor of this feed"
 
-// maxPages is how many pages one request looks through when the webhook wants nothing of them.
+// maxPages is how many pages one request reads when none of their events match.
 const maxPages = 10
 
-// readLimit bounds one look at the database.
+// readLimit bounds one read of the database.
 const readLimit = 1800 * time.Millisecond
 
 // page is a part of a feed.
@@ -142,8 +142,8 @@ type page struct{ pipeline.FeedPage }
 
 func (p page) empty() bool { return len(p.Events) == 0 && p.Done }
 
-// page reads a page of what the webhook is registered for now. When the time is over before an
-// event was found, the page has none, and its cursor is as far as was looked.
+// page reads a page of the events that the webhook is registered for now. When the time ends before
+// an event was found, the page is empty, and its cursor is after the last event that was read.
 func (h *handlers) page(ctx context.Context, q pipeline.FeedQuery) (page, error) {
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
@@ -159,7 +159,7 @@ func (h *handlers) page(ctx context.Context, q pipeline.FeedQuery) (page, error)
 	for n := 1; ; n++ {
 		p, err := h.store.Feed(ctx, q)
 		if err != nil && n > 1 && ctx.Err() != nil {
-			return last, nil // the reader goes on from there, and does not begin anew
+			return last, nil // the reader continues from there instead of starting again
 		}
 		if err != nil || p.Done || len(p.Events) > 0 || n == maxPages {
 			return page{p}, err
@@ -168,7 +168,7 @@ func (h *handlers) page(ctx context.Context, q pipeline.FeedQuery) (page, error)
 	}
 }
 
-// body is the page with each event as a callback would have it, byte for byte.
+// body returns the page with each event byte for byte as in a callback.
 func (p page) body() []byte {
 	body := []byte(`{"data":[`)
 	for i, e := range p.Events {
@@ -178,7 +178,7 @@ func (p page) body() []byte {
 		body = append(body, e.Payload...)
 	}
 	body = append(body, `],"cursor":`...)
-	body, _ = jsontext.AppendQuote(body, p.Cursor) // ASCII
+	body, _ = jsontext.AppendQuote(body, p.Cursor) // can't fail: ASCII
 	if p.Done {
 		return append(body, `,"done":true}`...)
 	}
@@ -192,7 +192,7 @@ type Cursor struct {
 	UpdatedAt *string `json:"updatedAt"`
 }
 
-// Cursors are those of a webhook.
+// Cursors are the named cursors of a webhook.
 type Cursors struct {
 	Data []Cursor `json:"data"`
 }
@@ -201,7 +201,7 @@ func view(c pipeline.FeedCursor) Cursor {
 	return Cursor{c.Name, c.Cursor, web.Stamp(c.UpdatedAt)}
 }
 
-// cursorName is what the names of cursors look like.
+// cursorName matches valid names of cursors.
 var cursorName = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)
 
 func (h *handlers) list(c *web.Call) error {
@@ -242,7 +242,7 @@ func (h *handlers) delete(c *web.Call) error {
 	return c.NoContent()
 }
 
-// named returns the webhook and the name of the cursor that the path names.
+// named returns the webhook and the cursor name in the path.
 func (h *handlers) named(c *web.Call) (domain.WebhookID, string, error) {
 	id, name := web.ID(c, domain.ParseWebhookID), c.Param("cursorName")
 	if err := c.Check(); err != nil {
@@ -257,7 +257,7 @@ func (h *handlers) named(c *web.Call) (domain.WebhookID, string, error) {
 	return id, name, nil
 }
 
-// maxCursor bounds the text of a cursor.
+// maxCursor bounds the length of a cursor.
 const maxCursor = 1024
 
 func (h *handlers) set(c *web.Call) error {

@@ -16,20 +16,20 @@ import (
 const (
 	MaxOfAccount = 64
 	MaxOfProcess = 1024
-	// againAfter is what a caller is told to wait for when there are too many.
+	// againAfter is the wait that a caller is told when there are too many requests.
 	againAfter = 5 * time.Second
 )
 
-// A request that waits looks again when the news have an event of its account, soon after
-// that while it finds nothing, as a transaction that is older may still run, and every
-// lookEvery in case that news were lost.
+// A waiting request reads again when there is news of an event of its account; when it finds
+// nothing then, soon after that, because an older transaction may still run; and every lookEvery in
+// case news was lost.
 const (
 	lookSoon  = 20 * time.Millisecond
 	lookEvery = 3 * time.Second
 )
 
-// Readers are the requests of a process that wait for events. They hold no connection of the
-// database while they wait.
+// Readers are the requests of a process that wait for events. They hold no database connection
+// while they wait.
 type Readers struct {
 	streams *live.Streams
 
@@ -38,18 +38,18 @@ type Readers struct {
 	all       int
 }
 
-// NewReaders returns the readers of a process. Run must be running for news to come for long.
+// NewReaders returns the readers of a process. News arrives only while Run runs.
 func NewReaders(bus live.Bus, log *slog.Logger) *Readers {
 	return &Readers{streams: live.NewStreams(bus, log), ofAccount: make(map[string]int)}
 }
 
-// Run says which accounts have readers until ctx ends.
+// Run announces which accounts have readers, until ctx ends.
 func (r *Readers) Run(ctx context.Context) error { return r.streams.Run(ctx) }
 
-// End answers all that wait.
+// End ends all waits, so that the requests are answered.
 func (r *Readers) End() { r.streams.End() }
 
-// enter counts a reader until leave.
+// enter counts a reader. The caller calls leave at the end.
 func (r *Readers) enter(account string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -74,8 +74,8 @@ func (r *Readers) leave(account string) {
 	}
 }
 
-// wait looks again until there are events, the time is over, or the process ends. Before is
-// what the last look has found.
+// wait reads again until there are events, the time ends, or the process ends. Before is the result
+// of the last read.
 func (h *handlers) wait(c *web.Call, q pipeline.FeedQuery, before page, limit time.Duration) (page, error) {
 	account := c.Principal.Account
 	if err := h.readers.enter(account); err != nil {
@@ -86,12 +86,12 @@ func (h *handlers) wait(c *web.Call, q pipeline.FeedQuery, before page, limit ti
 	defer stop()
 	over := time.NewTimer(limit)
 	defer over.Stop()
-	pause := lookSoon // what came before the news were listened to
+	pause := lookSoon // for events that came before the subscription to news
 	for {
 		look := time.NewTimer(pause)
 		select {
 		case <-c.Context().Done():
-			return before, nil // nobody waits for the answer
+			return before, nil // the client is gone
 		case <-h.readers.streams.Ended():
 			return before, nil
 		case <-over.C:

@@ -11,8 +11,8 @@ import (
 	"waybill.dev/shared/problem"
 )
 
-// aliveBudget is how long /healthz waits for the store before it calls it down: whoever
-// asks wants to know about the process and is in a hurry.
+// aliveBudget is how long /healthz waits for the store before it reports it as down: a caller asks
+// about the process and needs a quick answer.
 const aliveBudget = 500 * time.Millisecond
 
 const (
@@ -32,11 +32,11 @@ type Store interface {
 // Bus is the bus.
 type Bus interface {
 	Ready() error
-	// Missing tells which stream the bus has no room for; nil: all are there.
+	// Missing returns the stream for which the bus has no room; nil: all streams exist.
 	Missing() *bus.NoRoomError
 }
 
-// Routes returns the operations. They are open to all.
+// Routes returns the operations. They need no key.
 func Routes(store Store, b Bus) []web.Route {
 	h := &handlers{store, b}
 	return []web.Route{
@@ -50,12 +50,12 @@ type handlers struct {
 	bus   Bus
 }
 
-// Health is how the process is doing.
+// Health is the state of the process.
 type Health struct {
 	Status string `json:"status"`
 	Store  string `json:"store"`
 	Bus    string `json:"bus"`
-	// Missing says why nothing is delivered, though events are accepted.
+	// Missing is the reason why nothing is delivered although events are accepted.
 	Missing string `json:"missing,omitempty"`
 }
 
@@ -79,7 +79,7 @@ func (h *handlers) alive(c *web.Call) error {
 	return c.Answer(http.StatusOK, view)
 }
 
-// ready does not depend on the bus: what it can't take now goes out when it is back.
+// ready does not depend on the bus: events that it can't take now are sent when it is back.
 func (h *handlers) ready(c *web.Call) error {
 	view := Health{Status: "ready", Store: stateUp}
 	h.lookAtBus(&view)

@@ -1,5 +1,5 @@
-// Package insight tells in numbers what became of deliveries: statistics of an account, and
-// the health of a webhook.
+// Package insight has the numbers about deliveries: statistics of an account, and the health of a
+// webhook.
 package insight
 
 import (
@@ -13,17 +13,17 @@ import (
 	"waybill.dev/shared/store/rollup"
 )
 
-// Rollups has what was counted.
+// Rollups has the counts.
 type Rollups interface {
 	Read(ctx context.Context, account string, queries ...rollup.Query) ([][]rollup.Row, error)
 }
 
-// Webhooks knows webhooks.
+// Webhooks has webhooks.
 type Webhooks interface {
 	GetWebhook(ctx context.Context, account string, id domain.WebhookID) (domain.Webhook, domain.Health, error)
 }
 
-// Receivers knows how the receivers of webhooks are doing.
+// Receivers reports the health of webhooks' receivers.
 type Receivers interface {
 	One(ctx context.Context, w domain.Webhook, health domain.Health) (receivers.Health, error)
 }

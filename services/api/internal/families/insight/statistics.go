@@ -22,7 +22,7 @@ const (
 	maxRows     = 20_000
 )
 
-// step is how a query names a rollup.Step.
+// step is the name of a rollup.Step in a query.
 type step string
 
 const (
@@ -41,13 +41,13 @@ func (s step) rollup() rollup.Step {
 	return rollup.Hour
 }
 
-// Row is what was counted in a step.
+// Row has the counts of a step.
 type Row struct {
 	Start      *string            `json:"start"`
 	WebhookID  domain.WebhookID   `json:"webhookId,omitzero"`
 	Type       domain.EventType   `json:"type,omitzero"`
 	Class      domain.Class       `json:"class,omitzero"`
-	Events     *int64             `json:"events,omitzero"` // nil: they can't be told apart so
+	Events     *int64             `json:"events,omitzero"` // nil: the grouping does not apply to events
 	Deliveries int64              `json:"deliveries"`
 	Attempts   int64              `json:"attempts"`
 	Succeeded  int64              `json:"succeeded"`
@@ -114,7 +114,7 @@ func (h *handlers) statistics(c *web.Call) error {
 	})})
 }
 
-// stepsOf returns how many steps the time of a query touches.
+// stepsOf returns the number of steps in the time range of a query.
 func stepsOf(q *rollup.Query) int64 {
 	length := int64(q.Step.Duration() / time.Second)
 	first, last := q.Since.Unix()/length, (q.Until.Add(-time.Nanosecond).Unix())/length

@@ -1,5 +1,5 @@
-// Package jobs has what sends many deliveries again: a retry of those that a filter selects, a
-// replay of a webhook's, and the jobs that come of them.
+// Package jobs sends many deliveries again: a retry of those that a filter selects, a replay of
+// those of a webhook, and the jobs that do this.
 package jobs
 
 import (
@@ -21,13 +21,13 @@ const (
 	defaultPage = 100
 )
 
-// Maker makes jobs, and says what they would do.
+// Maker makes jobs, and previews.
 type Maker interface {
 	PlanJob(ctx context.Context, job pipeline.NewJob) (pipeline.Plan, error)
 	CreateJob(ctx context.Context, job pipeline.NewJob) (pipeline.CreatedJob, error)
 }
 
-// Store has the jobs that were made.
+// Store has jobs.
 type Store interface {
 	ListJobs(ctx context.Context, account string, limit int, cursor string) (jobs []domain.Job, next string, err error)
 	GetJob(ctx context.Context, account, id string) (domain.Job, error)
@@ -38,9 +38,9 @@ type Store interface {
 type Options struct {
 	Maker Maker
 	Store Store
-	// Requested lets the leading relay look at once, instead of within its second.
+	// Requested makes the leading relay look at once, instead of within a second.
 	Requested func()
-	// Cancelled tells the dispatchers of a job that was cancelled.
+	// Cancelled notifies the dispatchers of a cancelled job.
 	Cancelled func(id string)
 }
 

@@ -13,17 +13,17 @@ import (
 	"waybill.dev/shared/store/pipeline"
 )
 
-// Made is a job that was made.
+// Made is a new job.
 type Made struct {
 	ID      string `json:"id"`
 	Matched int    `json:"matched"`
 	Reason  string `json:"reason,omitzero"`
 }
 
-// Plan is what a job would do.
+// Plan is the preview of a job.
 type Plan struct {
 	Matched          int     `json:"matched"`
-	More             bool    `json:"more,omitzero"` // there may be others
+	More             bool    `json:"more,omitzero"` // more deliveries may match
 	Oldest           *string `json:"oldest"`
 	AlreadyDelivered int     `json:"alreadyDelivered"`
 	EstimatedSeconds float64 `json:"estimatedSeconds"`
@@ -50,7 +50,7 @@ func (h *handlers) retry(c *web.Call) error {
 	return h.make(c, f, domain.JobRetry, filter)
 }
 
-// make makes a job, or only says what it would do.
+// make makes a job, or only returns its preview.
 func (h *handlers) make(c *web.Call, f *input.Form, kind domain.JobKind, filter pipeline.JobFilter) error {
 	dry, _ := f.Bool("dryRun")
 	if err := c.Check(); err != nil {
@@ -79,7 +79,8 @@ func (h *handlers) plan(c *web.Call, job pipeline.NewJob) error {
 	return c.Answer(http.StatusOK, Plan{plan.Matched, plan.More, web.Stamp(plan.Oldest), plan.Delivered, math.Ceil(plan.Takes.Seconds()), whyNone(plan.None, job.Filter.Resend)})
 }
 
-// readFilter reads what a replay and a retry have in common, and reports whether any of it is there.
+// readFilter reads the fields that a replay and a retry have in common, and reports whether any of
+// them is set.
 func readFilter(f *input.Form, statuses []pipeline.Resend) (filter pipeline.JobFilter, given bool) {
 	since, sinceOK := f.Time("since")
 	until, untilOK := f.Time("until") // left out: now
@@ -112,7 +113,7 @@ func readFilter(f *input.Form, statuses []pipeline.Resend) (filter pipeline.JobF
 	return filter, given
 }
 
-// readID reads a member that names something; what says what is wrong with one that can't.
+// readID reads a member that is an id; what is the text of the fault for an invalid one.
 func readID[T any](f *input.Form, name string, parse func(string) (T, error), what string) (id T, ok bool) {
 	text, ok := f.Text(name, 0, math.MaxInt32)
 	if !ok {
@@ -125,7 +126,8 @@ func readID[T any](f *input.Form, name string, parse func(string) (T, error), wh
 	return id, err == nil
 }
 
-// whyNone says why a replay matches nothing; empty: it matches something, or is none.
+// whyNone returns the reason why a replay matches nothing; empty: it matches something, or the job
+// is no replay.
 func whyNone(none *pipeline.NoneMatched, which pipeline.Resend) string {
 	if none == nil {
 		return ""

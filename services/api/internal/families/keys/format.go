@@ -8,7 +8,7 @@ import (
 	"waybill.dev/shared/problem"
 )
 
-// Format is how much of a key is shown.
+// Format says how much of a key is shown.
 type Format string
 
 // The formats.
@@ -55,7 +55,8 @@ func (f Format) View(k domain.APIKey) Key {
 	return v
 }
 
-// RequireRetrievable refuses to show the keys of a bucket in full where they are not kept so.
+// RequireRetrievable refuses to show keys in full if their bucket does not store them so that they
+// can be shown.
 func RequireRetrievable(c *web.Call, buckets Buckets, account, bucket string, format Format) error {
 	if format != Visible {
 		return nil

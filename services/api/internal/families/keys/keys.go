@@ -29,12 +29,12 @@ type Store interface {
 	Buckets
 }
 
-// Buckets says of buckets whether their keys can be shown.
+// Buckets says which buckets have keys that can be shown again.
 type Buckets interface {
 	GetBucket(ctx context.Context, ref access.BucketRef) (domain.Bucket, error)
 }
 
-// Maker makes keys, and takes those that callers bring along; see package auth.
+// Maker makes keys, and accepts keys that callers supply; see package auth.
 type Maker interface {
 	NewKey() domain.APIKey
 	Import(key string) (domain.APIKey, error)
@@ -110,7 +110,7 @@ func (h *handlers) create(c *web.Call) error {
 	return c.Created(keysPath(ref)+"/"+made[0].ID, Visible.View(made[0]))
 }
 
-// MaxBulk is how many keys are made at a time.
+// MaxBulk is how many keys one request may make.
 const MaxBulk = 1000
 
 func (h *handlers) createAll(c *web.Call) error {
@@ -177,8 +177,8 @@ func (h *handlers) delete(c *web.Call) error {
 	return c.NoContent()
 }
 
-// roll makes a new key and lets the others end. Where the new one can't be looked up
-// later it is shown, this once.
+// roll makes a new key and sets an end for the others. If the new key can't be looked up later,
+// this answer shows it once.
 func (h *handlers) roll(c *web.Call) error {
 	ref := buckets.ConsumerRef(c)
 	expiresOn, _ := c.OptionalForm().Time("expiresOn") // left out: now
@@ -199,7 +199,7 @@ func (h *handlers) roll(c *web.Call) error {
 	return c.Answer(http.StatusOK, Visible.View(key))
 }
 
-// read reads the fields of a key. given is the key itself, when the caller brings one.
+// read reads the fields of a key. given is the key itself, if the caller supplies one.
 func read(f *input.Form, maker Maker) (changes web.Changes[domain.APIKey], given bool) {
 	if text, ok := f.Text("description", 0, web.MaxDescription); ok {
 		changes.Add(func(k *domain.APIKey) { k.Description = text })
@@ -219,7 +219,7 @@ func read(f *input.Form, maker Maker) (changes web.Changes[domain.APIKey], given
 	return changes, given
 }
 
-// ReadNew reads a key that is to be made: a fresh one unless the caller brings one.
+// ReadNew reads a new key: it makes one unless the caller supplies one.
 func ReadNew(f *input.Form, maker Maker) domain.APIKey {
 	changes, given := read(f, maker)
 	var key domain.APIKey

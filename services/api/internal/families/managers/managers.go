@@ -21,8 +21,8 @@ import (
 	"waybill.dev/shared/store/auditlog"
 )
 
-// Bounds of a manager's fields, and of how many are made with a consumer; RFC 5321 has no
-// longer address.
+// Bounds of a manager's fields, and of how many are made with a consumer; RFC 5321 allows no longer
+// address.
 const (
 	maxEmail    = 254
 	maxSub      = 255
@@ -70,7 +70,7 @@ type Manager struct {
 	CreatedOn  *string `json:"createdOn"`
 	Email      string  `json:"email"`
 	Sub        string  `json:"sub"`
-	AcceptedOn *string `json:"acceptedOn"` // an extension; null: the person is invited
+	AcceptedOn *string `json:"acceptedOn"` // our own addition; null: the person is invited
 }
 
 // View returns a manager as callers see it.
@@ -112,7 +112,8 @@ func ReadAll(f *input.Form) []domain.Manager {
 	return managers
 }
 
-// Named tells a person whom the account names too often from other errors.
+// Named turns the error that the account names a person too often into a problem. It returns other
+// errors unchanged.
 func Named(err error) error {
 	var limit *domain.LimitError
 	if errors.Is(err, domain.ErrLimit) && !errors.As(err, &limit) {

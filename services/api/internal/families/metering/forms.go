@@ -20,7 +20,7 @@ const (
 	maxPhases = 20
 	maxCards  = 100
 	maxQuota  = 1 << 53
-	maxKept   = 4 << 10 // bytes of what is kept and given back
+	maxKept   = 4 << 10 // bytes of an object that is stored and returned
 )
 
 // slug reads a slug or key.
@@ -52,8 +52,7 @@ func pairs(f *input.Form, name string, most int) map[string]string {
 	return values
 }
 
-// filters reads the values that a query asks for, by the name of their group. A client gives one
-// string for a group, or a list.
+// filters reads the values that a query selects, by the name of their group. A client sends one string for a group, or a list.
 func filters(f *input.Form, name string) map[string][]string {
 	if f.Null(name) {
 		return nil
@@ -140,8 +139,8 @@ func readFeature(f *input.Form) domain.Feature {
 	return feature
 }
 
-// readPlan reads a new plan, or what replaces a draft. A draft keeps its key, and its currency where none is given. What Waybill sets
-// itself is ignored, so that a client may send back what it has read.
+// readPlan reads a new plan, or the new version of a draft. A draft keeps its key, and its currency if none is given. Fields that
+// Waybill sets itself are ignored, so that a client may send back what it has read.
 func readPlan(f *input.Form, made bool) domain.Plan {
 	f.Require("name", "billingCadence", "phases")
 	var p domain.Plan
@@ -163,7 +162,7 @@ func readPlan(f *input.Form, made bool) domain.Plan {
 	seen := map[string]bool{}
 	for i, element := range list {
 		if element.Form == nil {
-			continue // that is told already
+			continue // reported already
 		}
 		phase := readPhase(element.Form, &p, i == len(list)-1)
 		if seen[phase.Key] {
@@ -175,7 +174,7 @@ func readPlan(f *input.Form, made bool) domain.Plan {
 	return p
 }
 
-// kept reads an object that is given back as it is.
+// kept reads an object that is returned unchanged later.
 func kept(f *input.Form, name string) []byte {
 	if f.Null(name) {
 		return nil

@@ -54,7 +54,7 @@ type Plans interface {
 	DeletePlan(ctx context.Context, bucket domain.BucketKey, id string) error
 }
 
-// Subscriptions keeps who has which plan.
+// Subscriptions keeps the plans of consumers.
 type Subscriptions interface {
 	GetSubscription(ctx context.Context, key metering.ConsumerKey) (*metering.Entitled, error)
 	PutSubscription(ctx context.Context, key metering.ConsumerKey, planKey string, version int) (*metering.Entitled, error)
@@ -62,13 +62,13 @@ type Subscriptions interface {
 	Usages(ctx context.Context, key metering.ConsumerKey) ([]domain.Usage, error)
 }
 
-// Options are what the operations work with.
+// Options of the operations.
 type Options struct {
 	Meters        Meters
 	Features      Features
 	Plans         Plans
 	Subscriptions Subscriptions
-	// Changed tells gateways, and Resumed dispatchers, that there is something new.
+	// Changed notifies gateways of a change, and Resumed dispatchers.
 	Changed, Resumed func()
 }
 
@@ -120,12 +120,12 @@ func bucketOf(c *web.Call) domain.BucketKey {
 	return domain.BucketKey{Account: c.Account(), Bucket: c.Param("bucketName")}
 }
 
-// pathIn returns a path of the bucket.
+// pathIn returns a path below the bucket.
 func pathIn(bucket domain.BucketKey, segments ...string) string {
 	return web.PathIn(bucket.Account, append([]string{"key-buckets", bucket.Bucket}, segments...)...)
 }
 
-// simple reads a request that has neither a query nor a body.
+// simple reads a request without query and body.
 func simple(c *web.Call) (domain.BucketKey, error) {
 	bucket := bucketOf(c)
 	return bucket, c.Check()

@@ -124,7 +124,7 @@ const (
 	maxClient = 36
 )
 
-// Query is what was used of a meter.
+// Query is the usage of a meter.
 type Query struct {
 	From       *string         `json:"from"`
 	To         *string         `json:"to"`
@@ -132,7 +132,7 @@ type Query struct {
 	Data       []Value         `json:"data"`
 }
 
-// Value is what was used in a window of time.
+// Value is the usage in a window of time.
 type Value struct {
 	Value       int64             `json:"value"`
 	WindowStart *string           `json:"windowStart"`
@@ -148,7 +148,7 @@ func (h *handlers) query(c *web.Call) error {
 		From: hourIn(q, "from"), To: hourIn(q, "to"), Window: input.OneOf(q, "windowSize", metering.Windows()),
 		Subjects: q.Texts("subject", maxAsked, 128), Customers: q.Texts("filterCustomerId", maxAsked, 128), Groups: q.Texts("groupBy", maxGroups, 64),
 	}
-	q.Within("clientId", maxClient) // whose query it is matters to nobody
+	q.Within("clientId", maxClient) // checked and ignored
 	if zone := q.Within("windowTimeZone", 64); zone != "" && zone != "UTC" {
 		q.Fault("windowTimeZone", "must be UTC")
 	}
@@ -201,7 +201,7 @@ func (h *handlers) answerQuery(c *web.Call, bucket domain.BucketKey, ask *meteri
 	return c.Answer(http.StatusOK, v)
 }
 
-// queryFault tells what the store found wrong with a query.
+// queryFault turns the store's error about a query into a fault.
 func queryFault(err error) error {
 	switch {
 	case errors.Is(err, metering.ErrQueryGroup):

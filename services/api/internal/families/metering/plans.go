@@ -115,7 +115,7 @@ type Plan struct {
 func viewPlan(p domain.Plan) Plan {
 	phases, err := json.Marshal(p.Phases)
 	if err != nil {
-		phases = []byte("[]") // they were read from JSON
+		phases = []byte("[]") // can't fail: they were read from JSON
 	}
 	return Plan{
 		p.ID, p.Key, p.Version, p.Name, p.Description, p.Metadata, p.Currency, p.BillingCadence, p.Status,
@@ -137,7 +137,7 @@ func (h *handlers) listPlans(c *web.Call) error {
 	return web.AnswerList(c, page, total, list, viewPlan)
 }
 
-// planFault tells why a plan can't be as it was asked.
+// planFault turns an error into the fault of a plan.
 func planFault(err error) error {
 	var feature *metering.FeatureError
 	switch {
@@ -321,12 +321,12 @@ func unsubscribed(err error) error {
 	return err
 }
 
-// Access is what a consumer may use, by features.
+// Access has the entitlements of a consumer, by features.
 type Access struct {
 	Entitlements map[string]Entitlement `json:"entitlements"`
 }
 
-// Entitlement has the numbers of features with a meter alone.
+// Entitlement has numbers only for features with a meter.
 type Entitlement struct {
 	HasAccess bool           `json:"hasAccess"`
 	Balance   *int64         `json:"balance,omitzero"`

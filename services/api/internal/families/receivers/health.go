@@ -15,31 +15,31 @@ type State string
 // The states of a webhook.
 const (
 	Healthy     State = "healthy"
-	Degraded    State = "degraded" // too many attempts of the last hour failed, though not all
+	Degraded    State = "degraded" // too many attempts in the last hour failed, but not all
 	Failing     State = "failing"
 	CircuitOpen State = "circuitOpen"
 	Inactive    State = "inactive"
-	Idle        State = "idle" // no attempt within the longest window
+	Idle        State = "idle" // no attempt in the longest window
 )
 
 // States returns all states, the worst first.
 func States() []State { return []State{CircuitOpen, Failing, Degraded, Inactive, Idle, Healthy} }
 
-// Troubled reports whether something is the matter.
+// Troubled reports whether the state is a problem.
 func (s State) Troubled() bool { return s != Healthy && s != Idle }
 
-// A receiver is degraded when less than healthyFrom of the attempts of the last hour succeeded, if there
-// were degradedFrom of them.
+// A receiver is degraded when less than healthyFrom of the attempts of the last hour succeeded, and
+// there were at least degradedFrom attempts.
 const (
 	healthyFrom  = 0.95
 	degradedFrom = 20
 )
 
-// Health is how a webhook's receiver is doing, as callers see it.
+// Health is the health of a webhook's receiver, as callers see it.
 type Health struct {
 	WebhookID     domain.WebhookID  `json:"webhookId"`
 	State         State             `json:"state"`
-	Degraded      bool              `json:"degraded,omitzero"` // so that callers who know no such state see it, too
+	Degraded      bool              `json:"degraded,omitzero"` // for callers that do not know the state degraded
 	Circuit       Circuit           `json:"circuit"`
 	Windows       map[string]Window `json:"windows"`
 	Waiting       int               `json:"waiting"`
@@ -52,13 +52,13 @@ type Health struct {
 	Answers       []Answer          `json:"answers"`
 	Problem       *Problem          `json:"problem,omitzero"`
 
-	last *domain.Answer // of a failed attempt
+	last *domain.Answer // of the last failed attempt
 }
 
-// Undelivered returns how many deliveries have not come to their end.
+// Undelivered returns how many deliveries have not ended.
 func (h *Health) Undelivered() int { return h.Waiting + h.Held + h.Scheduled }
 
-// Oldest is the delivery of the earliest event among those that have not come to their end.
+// Oldest is the delivery of the earliest event among those that have not ended.
 type Oldest struct {
 	DeliveryID domain.DeliveryID `json:"deliveryId"`
 	AcceptedAt *string           `json:"acceptedAt"`
@@ -67,12 +67,12 @@ type Oldest struct {
 func viewOldest(id domain.DeliveryID) *Oldest {
 	at, ok := id.ReceivedAt()
 	if !ok {
-		return nil // there is none
+		return nil // no such delivery
 	}
 	return &Oldest{id, web.Stamp(at)}
 }
 
-// Circuit is that of a webhook.
+// Circuit is the circuit of a webhook.
 type Circuit struct {
 	Open          bool    `json:"open"`
 	Since         *string `json:"since,omitzero"`
@@ -80,13 +80,13 @@ type Circuit struct {
 	NextProbeAt   *string `json:"nextProbeAt,omitzero"`
 }
 
-// Window has the results of the attempts in a time up to now.
+// Window has the results of the attempts in a time span up to now.
 type Window struct {
 	Attempts    int64                  `json:"attempts"`
 	Succeeded   int64                  `json:"succeeded"`
 	Failed      int64                  `json:"failed"`
 	SuccessRate *float64               `json:"successRate"` // null: there was no attempt
-	LatencyMs   *Latency               `json:"latencyMs"`   // likewise
+	LatencyMs   *Latency               `json:"latencyMs"`   // null: there was no attempt
 	Classes     map[domain.Class]int64 `json:"classes"`
 }
 
@@ -98,7 +98,7 @@ type Answer struct {
 	Body       string       `json:"body,omitzero"`
 }
 
-// view returns the health of a webhook without what was counted.
+// view returns the health of a webhook without counts.
 func (r *Reader) view(w *domain.Webhook, health domain.Health, circuit domain.Circuit, open pipeline.OpenCounts) Health {
 	return Health{
 		WebhookID: w.ID, Circuit: viewCircuit(circuit), Waiting: open.Waiting, Held: open.Held, Scheduled: open.Scheduled, Oldest: viewOldest(open.Oldest),
@@ -106,7 +106,7 @@ func (r *Reader) view(w *domain.Webhook, health domain.Health, circuit domain.Ci
 	}
 }
 
-// judge sets the state. Rows have the counts of the webhook, as far back as counts are kept.
+// judge sets the state. Rows are the counts of the webhook, as far back as they are kept.
 func (h *Health) judge(w *domain.Webhook, health domain.Health, circuit domain.Circuit, rows []rollup.Row, now time.Time) {
 	var success, failure time.Time
 	for i := range rows {
@@ -136,8 +136,8 @@ func (h *Health) judge(w *domain.Webhook, health domain.Health, circuit domain.C
 	}
 }
 
-// inactiveFrom returns when a webhook becomes inactive if it goes on failing. It is nil for a
-// webhook that is not failing, is read by pull, or is inactive already.
+// inactiveFrom returns when a webhook becomes inactive if it continues to fail. It is nil for a webhook
+// that is not failing, is read by pull, or is inactive already.
 func (r *Reader) inactiveFrom(w *domain.Webhook, health domain.Health) *string {
 	_, inactive := w.Inactive(health)
 	if inactive || w.Delivery == domain.DeliveryPull || health.FailingSince.IsZero() || health.FailingSince.Before(w.ActivatedAt) {

@@ -1,6 +1,6 @@
-// Package receivers says how the receivers of webhooks are doing. All pages and operations take a webhook's state from
-// here. The package reads rollups and the circuits that dispatchers report; of deliveries it counts only those that
-// have not ended.
+// Package receivers reports the health of webhooks' receivers. All pages and operations get a webhook's state from
+// this package. It reads rollups and the circuits that dispatchers report; it counts only those deliveries that have
+// not ended.
 package receivers
 
 import (
@@ -23,7 +23,7 @@ type Rollups interface {
 	Read(ctx context.Context, account string, queries ...rollup.Query) ([][]rollup.Row, error)
 }
 
-// Webhooks has the deliveries that are under way to webhooks.
+// Webhooks has the open deliveries to webhooks.
 type Webhooks interface {
 	Circuits(ctx context.Context, ids []domain.WebhookID) (map[domain.WebhookID]domain.Circuit, error)
 	CountOpen(ctx context.Context, account string, most int, ids ...domain.WebhookID) (map[domain.WebhookID]pipeline.OpenCounts, error)
@@ -35,38 +35,38 @@ type Webhooks interface {
 type Options struct {
 	Rollups      Rollups
 	Webhooks     Webhooks
-	Retention    time.Duration // of the counts
-	DisableAfter time.Duration // how long a webhook may only fail before it becomes inactive
+	Retention    time.Duration // retention of the counts
+	DisableAfter time.Duration // how long all attempts to a webhook must fail before it becomes inactive
 }
 
-// Reader reads how receivers are doing.
+// Reader reads the health of receivers.
 type Reader struct{ Options }
 
 // NewReader returns a Reader.
 func NewReader(o Options) *Reader { return &Reader{o} }
 
-// window is a time up to now that attempts are counted in.
+// window is a time span up to now in which attempts are counted.
 type window struct {
 	name string
 	time time.Duration
 }
 
-// recently is the window whose failures make a receiver degraded. A receiver without an attempt for idleAfter is
+// recently returns the window whose failures make a receiver degraded. A receiver without an attempt for idleAfter is
 // idle.
 func recently() window { return window{"1h", time.Hour} }
 
 const idleAfter = 7 * 24 * time.Hour
 
-// longer are the windows that only the health of a single webhook has.
+// longer returns the windows that only the health of a single webhook has.
 func longer() []window { return []window{{"24h", 24 * time.Hour}, {"7d", idleAfter}} }
 
-// List returns the health of an account's webhooks, with the window of an hour. It takes a number of
-// statements that does not grow with theirs.
+// List returns the health of an account's webhooks, with the window of an hour. The number of statements does not
+// depend on the number of webhooks.
 func (r *Reader) List(ctx context.Context, account string, webhooks []domain.Webhook, healths []domain.Health) ([]Health, error) {
 	return r.list(ctx, account, webhooks, healths, pipeline.CountedInLists)
 }
 
-// list counts up to most of what waits for each webhook.
+// list counts up to most waiting deliveries for each webhook.
 func (r *Reader) list(ctx context.Context, account string, webhooks []domain.Webhook, healths []domain.Health, most int) ([]Health, error) {
 	if len(webhooks) == 0 {
 		return nil, nil
@@ -84,8 +84,8 @@ func (r *Reader) list(ctx context.Context, account string, webhooks []domain.Web
 	if err != nil {
 		return nil, err
 	}
-	// Whole days, which are few rows, tell when attempts last ended. The end of the day is the end of both,
-	// so that the present hour and the present day are one row, too.
+	// Rows of whole days, which are few, show when attempts last ended. Both queries end at the end of the day, so
+	// that the current hour and the current day are one row each.
 	day := rollup.Day.Duration()
 	until := now.Truncate(day).Add(day)
 	lists, err := r.Rollups.Read(ctx, account,
@@ -113,8 +113,8 @@ func byWebhook(rows []rollup.Row) map[domain.WebhookID][]rollup.Row {
 	return of
 }
 
-// One returns the health of a webhook, with all windows and the last answers with their bodies. The state of a
-// degraded webhook is healthy here, as it always was: its member degraded says the rest.
+// One returns the health of a webhook, with all windows and the last answers with their bodies. For compatibility, the
+// state of a degraded webhook is healthy here, and its member degraded is true.
 func (r *Reader) One(ctx context.Context, w domain.Webhook, health domain.Health) (Health, error) {
 	list, err := r.list(ctx, w.Account, []domain.Webhook{w}, []domain.Health{health}, pipeline.MostCounted)
 	if err != nil {
@@ -130,7 +130,7 @@ func (r *Reader) One(ctx context.Context, w domain.Webhook, health domain.Health
 	}
 	var queries []rollup.Query
 	for _, of := range longer() {
-		// Counts of a dispatcher whose clock is ahead are of now, too.
+		// Counts from a dispatcher with a clock that is ahead are included as counts of now.
 		queries = append(queries, rollup.Query{Webhook: w.ID, Since: now.Add(-of.time), Until: now.Add(time.Minute), By: rollup.ByClass})
 	}
 	lists, err := r.Rollups.Read(ctx, w.Account, queries...)
@@ -154,7 +154,7 @@ type Latency struct {
 	P99 float64 `json:"p99"`
 }
 
-// LatencyOf returns nil when there was no attempt.
+// LatencyOf returns the latency quantiles, or nil when there was no attempt.
 func LatencyOf(h rollup.Histogram) *Latency {
 	if h.Total() == 0 {
 		return nil
@@ -163,7 +163,7 @@ func LatencyOf(h rollup.Histogram) *Latency {
 	return &Latency{ms(0.5), ms(0.95), ms(0.99)}
 }
 
-// lastAnswers are the classes that attempts ended with, each at its last time, and the whole of the last
+// lastAnswers returns the classes with which attempts ended, each with its last time, and all details of the last
 // failed one.
 func lastAnswers(rows []rollup.Row, last *domain.Answer) []domain.Answer {
 	var answers []domain.Answer

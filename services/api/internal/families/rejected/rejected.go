@@ -42,8 +42,7 @@ type handlers struct {
 	bus      Bus
 }
 
-// Message is a bus message that was no event. A body that is no UTF-8 is shown in
-// base64.
+// Message is a bus message that was not a valid event. A body that is not UTF-8 is shown in base64.
 type Message struct {
 	Subject      string  `json:"subject"`
 	Time         *string `json:"time"`
@@ -60,7 +59,7 @@ func view(m bus.Rejected) Message {
 	return v
 }
 
-// away is the answer while the bus can't be asked.
+// away is the detail of the answer while the bus can't be reached.
 const away = "The bus, which keeps the rejected messages, can't be reached now."
 
 func (h *handlers) list(c *web.Call) error {
@@ -79,7 +78,7 @@ func (h *handlers) list(c *web.Call) error {
 	if h.bus.Ready() != nil {
 		return web.Unavailable(away)
 	}
-	// What was published for a name before it was an account's is not the account's to see.
+	// An account must not see messages that were published under its name before it existed.
 	account, err := h.accounts.GetAccount(c.Context(), c.Principal.Account)
 	if err != nil {
 		return err

@@ -12,25 +12,25 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// The key sets are open to everybody, so what they cost is bounded: each is kept for setsFresh,
-// at most maxSets of them, and at most maxReads a second are read from the database.
+// The key sets are public, so their cost is bounded: each is cached for setsFresh, at most maxSets
+// are cached, and at most maxReads a second are read from the database.
 const (
 	setsFresh = 5 * time.Second
 	maxSets   = 1000
 	maxReads  = 200
 )
 
-// cached is how long receivers may keep a key set: less than any overlap that makes sense.
+// cached is how long receivers may keep a key set: less than any useful overlap.
 const cached = "public, max-age=300"
 
-// sets are the key sets that were asked for of late.
+// sets are the key sets that were requested recently.
 type sets struct {
 	store interface {
 		SigningKeys(ctx context.Context, account string) ([]domain.SigningKey, error)
 	}
 	mu     sync.Mutex
 	known  map[string]keySet
-	second time.Time // in which reads were counted
+	second time.Time // the second for which reads are counted
 	reads  int
 }
 
@@ -41,8 +41,8 @@ type keySet struct {
 
 func newSets(store Store) *sets { return &sets{store: store, known: make(map[string]keySet)} }
 
-// set answers for every name in the same way. Who guesses names can't tell an account without keys
-// from an account that does not exist.
+// set answers every name in the same way: a caller that guesses names can't distinguish an account
+// without keys from an account that does not exist.
 func (h *handlers) set(c *web.Call) error {
 	account := c.Param("account")
 	if err := c.Check(); err != nil {
@@ -59,7 +59,7 @@ func (h *handlers) set(c *web.Call) error {
 	return nil
 }
 
-// of returns an account's key set. When too many are asked for, an older one will do.
+// of returns an account's key set. When there are too many reads, it returns an older one.
 func (s *sets) of(ctx context.Context, account string, now time.Time) ([]byte, error) {
 	s.mu.Lock()
 	known, ok := s.known[account]
@@ -98,7 +98,7 @@ func (s *sets) of(ctx context.Context, account string, now time.Time) ([]byte, e
 	return body, nil
 }
 
-// forget has a set read anew.
+// forget makes the next request read the set again.
 func (s *sets) forget(account string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package signingkeys has the Ed25519 keys of an account, with which callbacks are signed by v1a:
-// their public halves, and their rotation.
+// Package signingkeys has the Ed25519 keys of an account, which sign callbacks by v1a: their public
+// halves, and their rotation.
 package signingkeys
 
 import (
@@ -69,16 +69,16 @@ type Key struct {
 	PublicKey string  `json:"publicKey"`
 	JWK       jwk     `json:"jwk"`
 	CreatedAt *string `json:"createdAt"`
-	ExpiresAt *string `json:"expiresAt"` // null: it is the present key
+	ExpiresAt *string `json:"expiresAt"` // null: the current key
 }
 
-// Keys are those of an account.
+// Keys are the keys of an account.
 type Keys struct {
 	Data    []Key  `json:"data"`
 	JWKSURL string `json:"jwksUrl"`
 }
 
-// jwk is a public key by RFC 8037.
+// jwk is a public key in the form of RFC 8037.
 type jwk struct {
 	Type      string `json:"kty"`
 	Curve     string `json:"crv"`
@@ -99,13 +99,13 @@ func view(k domain.SigningKey) Key {
 	}
 }
 
-// answer shows the keys, and where anybody may read them.
+// answer shows the keys, and the public address of the key set.
 func answer(c *web.Call, keys []domain.SigningKey) error {
 	return c.Answer(http.StatusOK, Keys{web.Views(keys, view), c.WholeLink("/.well-known/waybill/" + url.PathEscape(c.Principal.Account) + "/jwks.json")})
 }
 
-// list shows the keys. An account gets its first one by asking for it, so that receivers can be
-// given it before a webhook is signed with it.
+// list shows the keys. The first request makes the account's first key, so that receivers can get
+// it before a webhook is signed with it.
 func (h *handlers) list(c *web.Call) error {
 	if err := c.Check(); err != nil {
 		return err

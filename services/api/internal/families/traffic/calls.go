@@ -16,7 +16,7 @@ import (
 	"waybill.dev/shared/store/traffic"
 )
 
-// Bounds of what may be asked for, and of an answer.
+// Bounds of requests and answers.
 const (
 	maxConsumers    = 100
 	maxConsumerName = 256
@@ -33,11 +33,11 @@ type Call struct {
 	RoutePath  string  `json:"routePath"`
 	StatusCode string  `json:"statusCode"`
 	TimeStamp  *string `json:"timeStamp"`
-	City       string  `json:"city"`    // not known, and there for readers who look for it
-	Country    string  `json:"country"` // likewise
+	City       string  `json:"city"`    // not known; readers expect the member
+	Country    string  `json:"country"` // not known; readers expect the member
 }
 
-// Data is an answer that has nothing else.
+// Data is an answer with no other members.
 type Data[V any] struct {
 	Data V `json:"data"`
 }
@@ -62,7 +62,7 @@ func readConsumers(q *input.Query) []string {
 	return q.Texts("consumers", maxConsumers, maxConsumerName)
 }
 
-// window is a time up to now that calls are counted in.
+// window is a time span up to now in which calls are counted.
 type window string
 
 const (
@@ -73,7 +73,7 @@ const (
 	lastMonths window = "last-3-months"
 )
 
-// bounds returns how long the steps of a window are, and when it begins.
+// bounds returns the length of a window's steps, and its beginning.
 func (w window) bounds(now time.Time) (step traffic.Step, since time.Time) {
 	switch w {
 	case lastHour:
@@ -111,14 +111,14 @@ func (v *Calls) add(status int, calls int64) {
 	v.CallsByStatusCode[at].Calls += calls
 }
 
-// Step is how many there were in a step of time.
+// Step is the number of requests in a step of time.
 type Step struct {
 	Calls
 
 	TimeStamp *string `json:"timeStamp"`
 }
 
-// Statistics are how many requests there were, in all and by steps of time.
+// Statistics are the numbers of requests, in total and by steps of time.
 type Statistics struct {
 	Stats   []Calls `json:"stats"`
 	Details []Step  `json:"details"`
@@ -149,7 +149,7 @@ func (h *handlers) statistics(c *web.Call) error {
 	return c.Answer(http.StatusOK, Data[Statistics]{sum(counts)})
 }
 
-// sum adds up counts, which are in the order of time and then of consumers.
+// sum adds up counts, which are ordered by time and then by consumer.
 func sum(counts []traffic.Count) Statistics {
 	v := Statistics{Stats: []Calls{}, Details: []Step{}}
 	places := map[string]int{}

@@ -19,11 +19,12 @@ const (
 	maxSearch       = 200
 	maxRoutePath    = 2048
 	maxMethod       = 64
-	// searchTime is how much of the log a search alone looks through: it reads every row.
+	// searchTime is how much of the log a search without other filters reads: it reads every row.
 	searchTime = time.Hour
 )
 
-// Request is a line of the log of requests. Of the entries a list has the number, and one request the entries themselves.
+// Request is a line of the log of requests. In a list, it has the number of entries; a single request has the entries
+// themselves.
 type Request[E int | []Entry] struct {
 	RequestID  string          `json:"requestId"`
 	Timestamp  *string         `json:"timestamp"`
@@ -47,7 +48,7 @@ func viewRequest[E int | []Entry](r traffic.Request, entries E) Request[E] {
 
 func milliseconds(d time.Duration) float64 { return math.Round(float64(d.Microseconds())) / 1000 }
 
-// Pagination is where a list goes on.
+// Pagination has the cursor for the next page.
 type Pagination struct {
 	Limit  int     `json:"limit"`
 	Cursor *string `json:"cursor"`
@@ -97,7 +98,7 @@ func (h *handlers) list(c *web.Call) error {
 	return c.Answer(http.StatusOK, Requests{views, Pagination{filter.Limit, web.Optional(next)}, notKept})
 }
 
-// readTime holds a filter's time to what can be looked through.
+// readTime limits a filter's time range to a range that can be searched.
 func readTime(q *input.Query, f *traffic.RequestFilter) {
 	since, until := f.Since, f.Until
 	if !since.IsZero() && !until.IsZero() && until.Before(since) {
@@ -116,7 +117,7 @@ func readTime(q *input.Query, f *traffic.RequestFilter) {
 	}
 }
 
-// Entry is what a policy, a handler or an MCP call has said of a request.
+// Entry is a log entry of a policy, a handler or an MCP call for a request.
 type Entry struct {
 	Timestamp  *string         `json:"timestamp"`
 	Severity   domain.Severity `json:"severity"`
@@ -125,14 +126,14 @@ type Entry struct {
 	Attributes jsontext.Value  `json:"attributes"`
 }
 
-// BackEnd is what a back end has answered.
+// BackEnd is the answer of a back end.
 type BackEnd struct {
 	Host       string  `json:"host"`
 	Status     *int    `json:"status"` // null: it did not answer
 	DurationMs float64 `json:"durationMs"`
 }
 
-// MCP is what a client of an MCP server has asked for.
+// MCP is the call of an MCP client.
 type MCP struct {
 	Method string  `json:"method"`
 	Tool   *string `json:"tool"`
@@ -185,7 +186,7 @@ func viewEntry(e traffic.Entry) Entry {
 	return v
 }
 
-// readClass returns the first digit of the statuses that are asked for; 0: all are.
+// readClass returns the first digit of the selected statuses; 0: all.
 func readClass(q *input.Query) int {
 	text := input.OneOf(q, "httpStatus", []string{"2xx", "3xx", "4xx", "5xx"})
 	if text == "" {

@@ -1,5 +1,5 @@
-// Package traffic tells of the requests that a deployment has answered: how many there were, by
-// consumer and status, and the log of those that were kept.
+// Package traffic reports the requests to a deployment: their numbers, by consumer and status, and
+// the log of the requests that were kept.
 package traffic
 
 import (
@@ -14,12 +14,12 @@ import (
 	"waybill.dev/shared/store/traffic"
 )
 
-// Deployments knows whose a deployment is.
+// Deployments knows to which account a deployment belongs.
 type Deployments interface {
 	GetDeployment(ctx context.Context, account, name string) (store.Listed, error)
 }
 
-// Traffic is what gateways have written.
+// Traffic has the counts and logs that gateways have written.
 type Traffic interface {
 	CallCounts(ctx context.Context, deployment string, step traffic.Step, since time.Time, consumers []string, most int) ([]traffic.Count, error)
 	RecentCalls(ctx context.Context, deployment string, since time.Time, consumers []string, limit int) ([]traffic.Request, error)
@@ -56,8 +56,8 @@ type handlers struct {
 	traffic     Traffic
 }
 
-// deployment returns the deployment that the path names. One of another account is told from
-// one that does not exist by nothing.
+// deployment returns the deployment that the path names. The answer for a deployment of another
+// account is the same as for one that does not exist.
 func (h *handlers) deployment(c *web.Call) (string, error) {
 	if err := c.Check(); err != nil {
 		return "", err

@@ -12,7 +12,7 @@ import (
 const (
 	nameForm = "^[a-zA-Z0-9-]{3,24}$"
 
-	maxVersion  = 255 // a byte
+	maxVersion  = 255 // fits into a byte
 	maxEndpoint = 2048
 	maxProjects = 100
 )
@@ -26,7 +26,7 @@ func readServices(f *input.Form) domain.TunnelServices {
 	names := make(map[string]bool, len(list))
 	for i, element := range list {
 		if element.Form == nil {
-			continue // that is told already
+			continue // reported already
 		}
 		s := readService(element.Form)
 		if names[s.Name] && s.Name != "" {
@@ -74,8 +74,8 @@ func readAccess(f *input.Form) domain.TunnelAccess {
 	return a
 }
 
-// endpointFault says what is wrong with the URL of a service; empty: nothing. The agent connects
-// to it, in a network that nobody here knows: any host will do.
+// endpointFault returns the fault of a service's URL; empty: none. The agent connects to it in a
+// network that Waybill can't see, so any host is allowed.
 func endpointFault(text string) string {
 	u, err := url.Parse(text)
 	switch {

@@ -39,13 +39,13 @@ type Services interface {
 	ProvisioningOperation(ctx context.Context, account, tunnel, id string) (domain.TunnelOperation, error)
 }
 
-// Options are what the operations work with.
+// Options of the operations.
 type Options struct {
 	Tunnels  Store
 	Services Services
-	// Hash returns what a token is found by; the token itself is never stored.
+	// Hash returns the hash by which a token is found; the token itself is never stored.
 	Hash func(token string) []byte
-	// Changed tells gateways that there is something new.
+	// Changed notifies gateways of a change.
 	Changed func()
 }
 
@@ -126,7 +126,7 @@ func (h *handlers) create(c *web.Call) error {
 	return c.Created(web.PathIn(made.Account, "tunnels", made.ID), shown)
 }
 
-// token returns a fresh token, and what is kept of it.
+// token returns a new token, and the part of it that is stored.
 func (h *handlers) token() (domain.Secret, domain.TunnelToken) {
 	token := tunnel.NewToken()
 	return token, domain.TunnelToken{Hash: h.Hash(token.Reveal()), Suffix: tunnel.Suffix(token.Reveal())}

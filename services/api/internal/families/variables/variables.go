@@ -31,7 +31,7 @@ type Store interface {
 	DeleteVariable(ctx context.Context, ref deployments.VariableRef) error
 }
 
-// Projects tells which projects there are. None is ever deleted.
+// Projects says whether a project exists. No project is ever deleted.
 type Projects interface {
 	GetProject(ctx context.Context, account, name string) (domain.Project, error)
 }
@@ -69,7 +69,7 @@ type Variable struct {
 	Name      string  `json:"name"`
 	Branch    string  `json:"branch"`
 	IsSecret  bool    `json:"isSecret"`
-	Value     string  `json:"value"` // of a secret one: empty
+	Value     string  `json:"value"` // empty for a secret
 	CreatedOn *string `json:"createdOn"`
 	UpdatedOn *string `json:"updatedOn"`
 }
@@ -84,7 +84,7 @@ func view(v domain.Variable) Variable {
 
 var errNoBranch = problem.New(problem.NotFound, "There is no such branch.")
 
-// ref returns the variable that the path names. What no branch can be called is answered with
+// ref returns the variable that the path names. An invalid name of a branch is answered with
 // notBranch.
 func ref(c *web.Call, notBranch *problem.Problem) deployments.VariableRef {
 	r := deployments.VariableRef{Account: c.Account(), Project: c.Param("projectName"), Branch: c.Param("branchName"), Name: c.Param("variableName")}
@@ -94,7 +94,7 @@ func ref(c *web.Call, notBranch *problem.Problem) deployments.VariableRef {
 	return r
 }
 
-// project looks for the project of what the path names.
+// project checks that the project of a variable exists.
 func (h *handlers) project(c *web.Call, r deployments.VariableRef) error {
 	_, err := h.projects.GetProject(c.Context(), r.Account, r.Project)
 	if errors.Is(err, domain.ErrNotFound) {
@@ -183,7 +183,7 @@ func readName(f *input.Form) string {
 	return name
 }
 
-// readValue returns nil when there is no good value.
+// readValue returns the value, or nil when there is no valid one.
 func readValue(f *input.Form) *domain.Secret {
 	text, ok := f.Text("value", 0, domain.MaxVariableValue)
 	switch {

@@ -24,7 +24,7 @@ const (
 
 const authField = "auth"
 
-// auth reads how callbacks are authenticated. It is given as a whole, and never shown.
+// auth reads the authentication of callbacks. It is set as a whole, and never shown.
 func (w *webhookForm) auth() {
 	if w.Null(authField) {
 		w.Add(func(hook *domain.Webhook) { hook.Auth = "" })
@@ -102,8 +102,8 @@ func (f *authForm) oauth2(of *receiverauth.Auth) {
 	of.Audience = f.optional("audience")
 }
 
-// mtls holds the certificate to what a handshake takes: a key that it belongs to, and days
-// that are left.
+// mtls checks that the certificate can be used in a handshake: that its key fits, and that it is
+// valid now.
 func (f *authForm) mtls(of *receiverauth.Auth, now time.Time) {
 	f.Require("certificate", "privateKey")
 	var given, keyed bool
@@ -158,14 +158,14 @@ func (f *authForm) optional(name string) string {
 	return f.plain(name, maxAuthScope)
 }
 
-// authFaults returns what is wrong with a webhook's authentication beside its other fields.
+// authFaults returns the faults of a webhook's authentication in combination with its other fields.
 func (w *webhookForm) authFaults(h *domain.Webhook) []problem.Fault {
 	if h.Auth == "" {
 		return nil
 	}
 	of, err := receiverauth.Decode(h.Auth)
 	if err != nil {
-		return nil // it was stored so; a form has encoded what it read
+		return nil // it was read back from the store; a form encodes what it has read
 	}
 	pointer := func(otherwise string) string {
 		if w.Has(authField) {
@@ -191,13 +191,13 @@ func scheme(url string) string {
 	return before
 }
 
-// Certificate is the certificate that callbacks are sent with.
+// Certificate is the client certificate of callbacks.
 type Certificate struct {
 	Subject   string  `json:"subject"`
 	ExpiresAt *string `json:"expiresAt"`
 }
 
-// showAuth shows of a webhook's authentication what is not secret.
+// showAuth shows the parts of a webhook's authentication that are not secret.
 func (v *Webhook) showAuth(kept domain.Secret) {
 	if kept == "" {
 		return

@@ -48,15 +48,15 @@ func (h *handlers) update(c *web.Call) error {
 	}
 	h.announceOrder(c.Context(), w.Version, ordered)
 	if pulled {
-		// What this does not come to, the upkeep of the log does.
+		// Deliveries that this call does not reach are ended by the maintenance of the log.
 		_, _ = h.Store.EndPushed(c.Context(), id)
 	}
 	return c.Answer(http.StatusOK, h.view(w, health))
 }
 
-// pulls reports whether a webhook is read by pull. Only such a webhook may lose its url, so pulls looks the
-// webhook up only if the change takes the url away. If the webhook becomes a push webhook meanwhile, reachable
-// refuses the change.
+// pulls reports whether a webhook is read by pull. Only such a webhook may lose its url, so pulls looks the webhook up
+// only if the change takes the url away. If the webhook becomes a push webhook in the meantime, reachable refuses the
+// change.
 func (h *handlers) pulls(c *web.Call, id domain.WebhookID, f *input.Form) (bool, error) {
 	if id == "" || !f.Null("url") || f.Has("delivery") {
 		return false, nil
@@ -77,9 +77,10 @@ func (h *handlers) delete(c *web.Call) error {
 	return c.NoContent()
 }
 
-// A deletion is answered when all dispatchers have it: no attempt starts after the answer. A change that switches ordering
-// on is answered then, too: all that is published after the answer is in order. No further dispatcher is expected
-// changeQuiet after the last one has spoken. Nobody waits longer than changeLimit for a dispatcher that hangs.
+// A deletion is answered when all dispatchers know of it: no attempt starts after the answer. A change that switches
+// ordering on is answered at that time, too: all events published after the answer are in order. When no dispatcher has
+// reported for changeQuiet, no further reports are expected. The answer waits at most changeLimit for a dispatcher that
+// hangs.
 const (
 	changeQuiet = 50 * time.Millisecond
 	changeLimit = time.Second
@@ -88,7 +89,7 @@ const (
 func (h *handlers) awaitDispatchers(ctx context.Context) {
 	version, err := h.Store.ConfigVersion(ctx)
 	if err != nil {
-		h.Bus.Announce(bus.SubjectConfig, nil) // they find it themselves
+		h.Bus.Announce(bus.SubjectConfig, nil) // dispatchers find the change by themselves
 		return
 	}
 	h.await(ctx, version)
@@ -112,7 +113,7 @@ func (h *handlers) rotateSecret(c *web.Call) error {
 	secret := domain.NewSecret()
 	expires := time.Now().UTC().Truncate(time.Millisecond).Add(duration(overlap))
 	w, _, err := h.Store.UpdateWebhook(c.Context(), c.Principal.Account, id, func(w *domain.Webhook) error {
-		// Two signatures at most: a secret that is still in its overlap ends here.
+		// At most two secrets sign: a secret that is still in its overlap ends here.
 		w.PreviousSecret, w.PreviousSecretExpiresAt = w.Secret, expires
 		if overlap == 0 {
 			w.PreviousSecret = ""
@@ -141,12 +142,12 @@ func (h *handlers) announceOrder(ctx context.Context, version int64, ordered boo
 	h.announce(version)
 }
 
-// await is announce that waits until the dispatchers have the change.
+// await announces the change and waits until the dispatchers have it.
 func (h *handlers) await(ctx context.Context, version int64) {
 	h.Bus.AnnounceAnswered(ctx, bus.SubjectConfig, strconv.AppendInt(nil, version, 10), changeQuiet, changeLimit)
 }
 
-// errFilters says that an account can't have more filters.
+// errFilters is the problem that an account can't have more filters.
 func errFilters() error {
 	return web.Conflict(fmt.Sprintf("The filters of the account's webhooks would take more than %d bytes together, which is the limit. Shorten or remove some.", domain.MaxFilterBytes))
 }

@@ -6,7 +6,7 @@ import (
 	"waybill.dev/shared/problem"
 )
 
-// delivery reads the field of this name. With push, Waybill posts events to the url. With pull, the
+// delivery reads the field delivery. With push, Waybill posts events to the url. With pull, the
 // receiver reads the feed; then the url may be left out or null.
 func (w *webhookForm) delivery() {
 	if mode, ok := web.ReadChoice(w.Form, "delivery", domain.DeliveryModes()); ok {
@@ -15,7 +15,7 @@ func (w *webhookForm) delivery() {
 	}
 }
 
-// reachable refuses a webhook that events are to be posted to, but nobody knows where.
+// reachable refuses a push webhook without a url.
 func reachable(hook *domain.Webhook) error {
 	if hook.URL != "" || hook.Delivery == domain.DeliveryPull {
 		return nil
@@ -23,7 +23,7 @@ func reachable(hook *domain.Webhook) error {
 	return problem.Invalid(problem.Fault{Pointer: "/url", Detail: "is required, unless delivery is pull"})
 }
 
-// shownURL is null where there is none.
+// shownURL returns null for an empty url.
 func shownURL(url string) *string {
 	if url == "" {
 		return nil

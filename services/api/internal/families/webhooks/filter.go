@@ -27,8 +27,8 @@ func (w *webhookForm) filter() {
 	}
 }
 
-// readFilter reads a filter as it was written; of null, both are empty. ok is false when there is
-// none, or a faulty one.
+// readFilter reads a filter as it was written; for null, both results are empty. ok is false when
+// the filter is missing or faulty.
 func readFilter(f *input.Form) (text string, chosen *filter.Filter, ok bool) {
 	if f.Null("filter") {
 		return "", nil, true
@@ -44,7 +44,7 @@ func readFilter(f *input.Form) (text string, chosen *filter.Filter, ok bool) {
 	return string(raw), chosen, len(faults) == 0
 }
 
-// names are those on the way that a JSON pointer tells.
+// names returns the names in a JSON pointer.
 func names(pointer string) []string {
 	if pointer == "" {
 		return nil
@@ -56,7 +56,7 @@ func names(pointer string) []string {
 	return list
 }
 
-// shownFilter is a webhook's filter as it is shown; null: it has none.
+// shownFilter returns a webhook's filter as callers see it; null: it has none.
 func shownFilter(w *domain.Webhook) jsontext.Value {
 	if w.Filter == "" {
 		return nil
@@ -68,13 +68,13 @@ func shownFilter(w *domain.Webhook) jsontext.Value {
 const (
 	defaultLastEvents = 100
 	maxLastEvents     = 1000
-	// maxSamples bounds those that matched, and those that did not.
+	// maxSamples bounds the samples that matched, and those that did not.
 	maxSamples = 50
 	// eventsAtOnce is how many events are in memory at a time.
 	eventsAtOnce = 100
 )
 
-// Trial is what a filter does with the last events.
+// Trial is the effect of a filter on the last events.
 type Trial struct {
 	Matched int `json:"matched"`
 	Missed  int `json:"missed"`
@@ -88,7 +88,7 @@ type Sample struct {
 	Type       domain.EventType `json:"type"`
 	ReceivedAt *string          `json:"receivedAt"`
 	Matched    bool             `json:"matched"`
-	// Clause is that which the event misses, and Pointer where it is in the filter.
+	// Clause is the clause that the event misses, and Pointer its place in the filter.
 	Clause  string  `json:"clause,omitzero"`
 	Pointer *string `json:"pointer,omitzero"`
 }

@@ -28,19 +28,19 @@ const (
 	maxRatePerSecond = 100_000
 )
 
-// webhookForm reads a webhook's fields as callers send them. What is there and good goes
-// into a list of changes, which are made only when everything is good.
+// webhookForm reads the fields of a webhook in a request. Valid fields go into a list of changes,
+// which are applied only when all fields are valid.
 type webhookForm struct {
 	*input.Form
 	web.Changes[domain.Webhook]
 	egress    Egress
 	retention time.Duration
-	pull      bool // the receiver reads
+	pull      bool // the receiver reads the feed
 }
 
-// read reads the fields that registration and PATCH have in common. Fields that
-// are set by Waybill alone are ignored, so that what was read can be sent back. Of a webhook
-// that pulls, the form need not say so.
+// read reads the fields that registration and PATCH have in common. Fields that only Waybill sets
+// are ignored, so that callers can send back what they have read. pulls says that the webhook
+// already has delivery pull.
 func (h *handlers) read(f *input.Form, pulls bool) *webhookForm {
 	w := &webhookForm{Form: f, egress: h.Egress, retention: h.Retention, pull: pulls}
 	w.Ignore("id", "createdAt", "updatedAt", "headerNames", "disabledReason", "fault", "authType", "authCertificate",
@@ -74,9 +74,9 @@ func (h *handlers) read(f *input.Form, pulls bool) *webhookForm {
 	return w
 }
 
-// change applies the form to a webhook that there is. What nobody may read, headers and auth,
-// goes nowhere but where it was given for: who changes scheme, host or port of the url must
-// give it anew.
+// change applies the form to an existing webhook. Headers and auth are secret, and are sent only to
+// the server that they were given for: a change of the url's scheme, host or port must include them
+// again.
 func (w *webhookForm) change(h *domain.Webhook) error {
 	before := *h
 	w.Apply(h)
@@ -104,8 +104,8 @@ func invalid(faults []problem.Fault) error {
 	return problem.Invalid(faults...)
 }
 
-// sameOrigin reports whether both URLs lead to the same server. Of one that is not allowed any
-// more it can't be known.
+// sameOrigin reports whether both URLs lead to the same server. For a URL that is no longer
+// allowed, that is not known.
 func (w *webhookForm) sameOrigin(a, b string) bool {
 	if a == b {
 		return true
@@ -195,7 +195,7 @@ func (w *webhookForm) schedule() {
 	w.Add(func(hook *domain.Webhook) { hook.RetrySchedule = waits })
 }
 
-// secret reads a secret that the owner brings along at registration.
+// secret reads a secret that the owner supplies at registration.
 func (w *webhookForm) secret() {
 	if !w.Has("secret") {
 		return

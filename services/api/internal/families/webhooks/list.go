@@ -12,15 +12,15 @@ import (
 	"waybill.dev/shared/input"
 )
 
-// withHealth is what a query includes to have health with webhooks.
+// withHealth is the value of include that adds health to webhooks.
 const withHealth = "health"
 
-// includesHealth reads whether health is asked for.
+// includesHealth reads whether the query asks for health.
 func includesHealth(q *input.Query) bool {
 	return input.OneOf(q, "include", []string{withHealth}) == withHealth
 }
 
-// views shows webhooks, with their health where it is asked for.
+// views returns webhooks as callers see them, with their health if asked for.
 func (h *handlers) views(c *web.Call, webhooks []domain.Webhook, known []domain.Health, health bool) ([]Webhook, error) {
 	views := make([]Webhook, 0, len(webhooks))
 	for i, w := range webhooks {
@@ -56,7 +56,8 @@ func (h *handlers) list(c *web.Call) error {
 	if troubled {
 		return h.listTroubled(c, limit, offset)
 	}
-	// Health has a bound, which a list has not that nobody wants in pages.
+	// A list with health is always bounded; a list without is complete unless the caller asks for
+	// pages.
 	paged := limited || moved
 	if !paged && !health {
 		limit = 0
@@ -74,7 +75,7 @@ func (h *handlers) list(c *web.Call) error {
 		return err
 	}
 	if !paged && len(shown) < total {
-		paged, limit = true, web.MaxPage // the list is too long for one answer
+		paged, limit = true, web.MaxPage // too long for one answer
 	}
 	if paged {
 		header := c.Writer.Header()
@@ -84,8 +85,8 @@ func (h *handlers) list(c *web.Call) error {
 	return c.Answer(http.StatusOK, shown)
 }
 
-// pageLinks returns a Link header (RFC 8288) to the pages around this one, which shows so
-// many.
+// pageLinks returns a Link header (RFC 8288) with the pages around this one. shown is the number of
+// entries on this page.
 func pageLinks(list string, health bool, limit, offset, shown, total int) string {
 	more := ""
 	if health {
@@ -104,8 +105,8 @@ func pageLinks(list string, health bool, limit, offset, shown, total int) string
 	return links
 }
 
-// listTroubled lists the webhooks with which something is the matter. How many there are is not known
-// before they are looked at, so the header only says whether there may be more.
+// listTroubled lists the webhooks with problems. Their total is not known before all are read, so the
+// header only says whether there may be more.
 func (h *handlers) listTroubled(c *web.Call, limit, offset int) error {
 	webhooks, known, err := h.Store.ListTroubled(c.Context(), c.Principal.Account, time.Now().Add(-time.Hour), limit, offset)
 	if err != nil {

@@ -5,10 +5,11 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// maxOrderingWait is how long a delivery may be told to wait for the one before it, in seconds.
+// maxOrderingWait bounds the setting for how long a delivery may wait for the one before it, in
+// seconds.
 const maxOrderingWait = 604_800
 
-// ordering reads in which order deliveries go out. Null sets a field back.
+// ordering reads the order of deliveries. Null resets a field.
 func (w *webhookForm) ordering() {
 	if w.Null("ordering") {
 		w.Add(func(hook *domain.Webhook) { hook.Ordering = domain.OrderingNone })

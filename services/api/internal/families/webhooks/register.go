@@ -67,7 +67,7 @@ func (h *handlers) register(c *web.Call) error {
 	return c.Send(h.registered(made))
 }
 
-// repeat sends the answer of a registration once more.
+// repeat sends the stored answer of a registration again.
 func repeat(c *web.Call, answer *pipeline.StoredResponse) error {
 	var stored struct {
 		ID string `json:"id"`
@@ -80,13 +80,13 @@ func repeat(c *web.Call, answer *pipeline.StoredResponse) error {
 	return c.Send(answer.Status, answer.Body)
 }
 
-// registered is the one answer that shows a webhook's secret.
+// registered returns the only answer that shows a webhook's secret.
 func (h *handlers) registered(w domain.Webhook) (status int, body []byte) {
 	v := h.view(w, domain.Health{})
 	v.Secret = w.Secret.Reveal()
 	body, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // text and finite numbers only
+		panic(err) // can't fail: text and finite numbers only
 	}
 	return http.StatusCreated, body
 }

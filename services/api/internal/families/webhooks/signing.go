@@ -5,7 +5,7 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// signing reads with what callbacks are signed. The account's first key is made with the change.
+// signing reads the signature version of callbacks. The change makes the account's first key.
 func (w *webhookForm) signing() {
 	if signing, ok := web.ReadChoice(w.Form, "signing", domain.Signings()); ok {
 		w.Add(func(hook *domain.Webhook) { hook.Signing = signing })

@@ -1,5 +1,5 @@
-// Package webhooks has the webhooks of an account: where callbacks go, for which events, and
-// how.
+// Package webhooks has the webhooks of an account: the addresses of callbacks, their event types,
+// and their settings.
 package webhooks
 
 import (
@@ -18,10 +18,10 @@ import (
 	"waybill.dev/shared/store/pipeline"
 )
 
-// Path is where webhooks are.
+// Path is the path of webhooks.
 const Path = "/v1/webhooks"
 
-// Bounds of what requests say.
+// Bounds of requests.
 const (
 	defaultOverlap = 86_400 // seconds
 	maxOverlap     = 604_800
@@ -42,7 +42,7 @@ type Store interface {
 	ConfigVersion(ctx context.Context) (int64, error)
 }
 
-// Receivers knows how the receivers of webhooks are doing.
+// Receivers reports the health of webhooks' receivers.
 type Receivers interface {
 	List(ctx context.Context, account string, webhooks []domain.Webhook, healths []domain.Health) ([]receivers.Health, error)
 }
@@ -68,8 +68,8 @@ type Options struct {
 	Events        Events
 	Bus           Bus
 	Egress        Egress
-	RetrySchedule []time.Duration // of the installation
-	Retention     time.Duration   // what a schedule must stay below
+	RetrySchedule []time.Duration // default of the installation
+	Retention     time.Duration   // the maximum length of a schedule
 }
 
 // Routes returns the operations.
@@ -79,7 +79,7 @@ func Routes(options Options) []web.Route {
 		{
 			Method: http.MethodGet, Path: Path, Operation: "listWebhooks",
 			Scope: domain.ScopeWebhooksRead, Handle: h.list,
-			News: []news.Kind{news.Webhook, news.Delivery}, // of their health
+			News: []news.Kind{news.Webhook, news.Delivery}, // news of their health
 		},
 		{
 			Method: http.MethodPost, Path: Path, Operation: "registerWebhook",
@@ -139,7 +139,7 @@ type Webhook struct {
 	AuthCertificate      *Certificate           `json:"authCertificate,omitzero"`
 	Filter               jsontext.Value         `json:"filter"`
 	Delivery             domain.DeliveryMode    `json:"delivery"`
-	// What ends soon.
+	// Times of things that expire soon.
 	ReceiverCertificateExpiresAt *string `json:"receiverCertificateExpiresAt,omitzero"`
 	PreviousSecretExpiresAt      *string `json:"previousSecretExpiresAt,omitzero"`
 
