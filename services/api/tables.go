@@ -53,7 +53,7 @@ func newTables(db *store.Store) tables {
 	}
 }
 
-// Maintain implements relay.Store. It also deletes old data of the gateways.
+// Maintain implements relay.Store. It also purges old rows of the other families, and counts again.
 func (t tables) Maintain(ctx context.Context, now time.Time, retention time.Duration) (pipeline.MaintainResult, error) {
 	result, err := t.Pipeline.Maintain(ctx, now, retention)
 	if err != nil {

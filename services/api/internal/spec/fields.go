@@ -14,11 +14,11 @@ import (
 // Field is a member of a request's body that its sender may set.
 type Field struct {
 	Name    string
-	Types   []string       // of JSON, null among them
+	Types   []string       // JSON types, including null
 	Default jsontext.Value // nil: the document names none
 }
 
-// Fields returns the members of a schema of the OpenAPI document, in its order, but for those that are only read.
+// Fields returns the members of a schema of the OpenAPI document, in its order, without those that are read-only.
 func Fields(schema string) ([]Field, error) {
 	known, err := schemas()
 	if err != nil {
@@ -34,7 +34,7 @@ func Fields(schema string) ([]Field, error) {
 		if err != nil {
 			return nil, err
 		}
-		field := Field{Name: name.String()} // before the token's bytes are read over
+		field := Field{Name: name.String()} // copied before the token's bytes are overwritten
 		var of described
 		if err := json.UnmarshalDecode(properties, &of); err != nil {
 			return nil, err
@@ -47,7 +47,7 @@ func Fields(schema string) ([]Field, error) {
 	return list, nil
 }
 
-// described is what Fields reads of a schema.
+// described is the part of a schema that Fields reads.
 type described struct {
 	Type       jsontext.Value `json:"type"`
 	Ref        string         `json:"$ref"`
@@ -57,7 +57,7 @@ type described struct {
 	Properties jsontext.Value `json:"properties"`
 }
 
-// add notes what a schema says of the field, and those that it refers to.
+// add adds the properties of a schema to the field, including those of schemas that it refers to.
 func (f *Field) add(known map[string]described, of *described) {
 	if f.Default == nil {
 		f.Default = of.Default
@@ -96,10 +96,10 @@ var toolsFile []byte
 // Tool is an MCP tool.
 type Tool struct {
 	Name    string `json:"name"`
-	Toolset string `json:"toolset"` // empty: it is in none
+	Toolset string `json:"toolset"` // empty: in no toolset
 }
 
-// Tools returns the MCP tools by the operations that they call. They are those of the shipped route files.
+// Tools returns the MCP tools by the operations that they call. They are the tools of the shipped route files.
 var Tools = sync.OnceValues(func() (map[string]Tool, error) { //nolint:gochecknoglobals // it reads what is embedded
 	var names map[string]Tool
 	if err := json.Unmarshal(toolsFile, &names); err != nil {

@@ -1,5 +1,5 @@
 // Package spec has the documents of the API, OpenAPI and AsyncAPI. They are written by hand, in
-// YAML, and come before the code: tests hold every route and every answer to them.
+// YAML, before the code: tests check every route and every answer against them.
 package spec
 
 import (
@@ -23,19 +23,19 @@ var openapi []byte
 //go:embed asyncapi.json
 var asyncapi []byte
 
-// Document is something to read, with what HTTP wants to know about it.
+// Document is a document with the data for its HTTP headers.
 type Document struct {
 	Body        []byte
 	ContentType string
 	ETag        string
 }
 
-// Documents is all that there is to read.
+// Documents are all documents.
 type Documents struct {
-	OpenAPI  Document // of every operation
+	OpenAPI  Document // of all operations
 	AsyncAPI Document // of the bus
 
-	// before and after are the OpenAPI document around the URL of its server.
+	// before and after are the parts of the OpenAPI document around the URL of its server.
 	before, after []byte
 }
 
@@ -58,11 +58,12 @@ func New() (*Documents, error) {
 	return d, nil
 }
 
-// serverURL is how the OpenAPI document says that its server is the one that it came from.
+// serverURL is the place in the OpenAPI document that says that its server is the one that serves
+// the document.
 const serverURL = `"servers":[{"url":"/"`
 
-// OpenAPIAt returns the OpenAPI document of a server whose URL is base; empty: the document
-// says that it is the one that it came from.
+// OpenAPIAt returns the OpenAPI document of a server with the URL base; empty: the document says
+// that its server is the one that serves it.
 func (d *Documents) OpenAPIAt(base string) Document {
 	if base == "" {
 		return d.OpenAPI
@@ -72,7 +73,7 @@ func (d *Documents) OpenAPIAt(base string) Document {
 	return NewDocument(append(body, d.after...), d.OpenAPI.ContentType)
 }
 
-// compact returns a document without the white space that makes it good to compare.
+// compact returns a document without the white space that is only for comparing versions.
 func compact(text []byte) (Document, error) {
 	var body bytes.Buffer
 	if err := json.Compact(&body, text); err != nil {

@@ -134,7 +134,7 @@ func (h *handlers) putArchive(c *web.Call) error {
 	return c.Answer(http.StatusAccepted, Uploaded{StatusID: build.StatusID, BuildID: build.ID, DeploymentName: build.Deployment, URL: h.url(build.Deployment)})
 }
 
-// readArchive reads a body that is an archive, and verifies its checksum. Faults inside the archive
+// readArchive reads a body that is an archive, and checks the whole request. Faults inside the archive
 // are found by the build.
 func readArchive(c *web.Call) ([]byte, error) {
 	archive := c.Bytes(domain.MaxArchive)

@@ -1,9 +1,8 @@
-// Package accept takes events into the database and then hands them to the bus.
+// Package accept commits events to the database and then publishes them on the bus.
 //
-// Submissions that arrive while a commit is running share the next one, so that one
-// flush of the database's log serves many callers; an idle committer starts at once and
-// waits for nobody. A caller is answered when its events are committed. The bus comes
-// after that and may be down: what does not reach it is left to the relay.
+// Submissions that arrive while a commit is running share the next commit, so that one flush of the database's log
+// serves many callers; an idle committer starts at once without waiting for more. A caller is answered when its events
+// are committed. The bus comes after that and may be down: the relay publishes the events that do not reach it.
 package accept
 
 import (
@@ -28,14 +27,12 @@ const (
 	maxBatchEvents      = 4096
 	maxBatchBytes       = 8 << 20
 	maxBatchSubmissions = 512
-	// maxQueuedBytes bounds what waits for a commit; beyond it callers are told that the
-	// store can't follow.
+	// maxQueuedBytes bounds the events that wait for a commit; beyond it callers are told that the store is too slow.
 	maxQueuedBytes = 256 << 20
-	// crowd is how many submissions must wait beside a running commit for another one to
-	// begin: a commit costs some 0.8 ms of processor time whatever it has, so one after the
-	// other costs less, and makes the larger ones.
+	// crowd is how many submissions must wait during a running commit before another commit begins: a commit costs some
+	// 0.8 ms of processor time whatever its size, so sequential commits cost less and are larger.
 	crowd = maxBatchSubmissions / 2
-	// stuck is how long a commit may take before others no longer wait for it.
+	// stuck is how long a running commit may take before another one begins beside it.
 	stuck = 200 * time.Millisecond
 	// commitTimeout ends a commit that hangs. Callers have given up long before.
 	commitTimeout = 5 * time.Second
@@ -51,7 +48,7 @@ type Bus interface {
 	PublishEvent(a bus.Accepted, round int, done func(duplicate bool, err error))
 }
 
-// News tells those who watch an account of its events.
+// News notifies the watchers of an account of its events.
 type News interface {
 	Note(account string, kind news.Kind, id string)
 }
@@ -63,13 +60,12 @@ type Options struct {
 	News       News
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
-	// Committers is how many commits run at a time at most, while many submissions wait;
-	// 0: 1. More than one helps only on a database that has more than one writer.
+	// Committers is the maximum number of commits at a time, while many submissions wait; 0: 1. More than one helps
+	// only on a database with more than one writer.
 	Committers int
 }
 
-// Accepter is the way of events into the database. Run must be running for Submit to
-// get anywhere.
+// Accepter accepts events into the database. Submit works only while Run runs.
 type Accepter struct {
 	store      Store
 	news       News
@@ -82,11 +78,11 @@ type Accepter struct {
 	queue        []*submission
 	queuedBytes  int
 	queuedEvents int
-	running      int           // commits
-	began        time.Time     // the last of them
-	usual        time.Duration // what a commit takes of late
+	running      int           // number of commits
+	began        time.Time     // start of the last of them
+	usual        time.Duration // recent duration of a commit
 	closed       bool
-	wake         signal.Signal // holds a token for each committer that should look
+	wake         signal.Signal // holds a token for each committer that should look at the queue
 }
 
 type submission struct {
@@ -97,7 +93,7 @@ type submission struct {
 
 	receipt pipeline.Receipt
 	err     error
-	left    bool // under mu: its caller has gone before a committer took it
+	left    bool // under mu: the caller has gone before a committer took the submission
 	taken   bool // under mu
 }
 
@@ -112,8 +108,8 @@ func New(options Options) *Accepter {
 	}
 }
 
-// Run commits what is submitted until ctx ends; then it commits what waits and gives the
-// bus a moment to acknowledge what is on its way.
+// Run commits submissions until ctx ends; then it commits the waiting ones and waits a moment for the acknowledgements
+// of the bus.
 func (a *Accepter) Run(ctx context.Context) error {
 	publishing := make(chan struct{})
 	stopPublisher := make(chan struct{})
@@ -128,12 +124,11 @@ func (a *Accepter) Run(ctx context.Context) error {
 	return nil
 }
 
-// Submit waits until the events of s are committed and returns what became of them; an
-// error wraps domain.ErrUnavailable when the store can't take them now, or not before ctx
-// ends. They may be committed all the same then: a repeat with the same ids does no harm.
-// A BusyError among its causes says that they are not committed: at the rate of late the store would
-// not come to them before ctx ends, so they were refused at once.
-// traceParent is the W3C trace context that goes along; empty: none.
+// Submit waits until the events of s are committed and returns their results. An error wraps domain.ErrUnavailable when
+// the store can't take the events now, or not before ctx ends. In that case they may be committed nevertheless: a
+// repeat with the same ids does no harm. A BusyError among its causes says that they are not committed: at the recent
+// rate the store would not reach them before ctx ends, so they were refused at once. traceParent is the W3C trace
+// context of the events; empty: none.
 func (a *Accepter) Submit(ctx context.Context, s pipeline.Submission, traceParent string) (pipeline.Receipt, error) {
 	sub := &submission{Submission: s, trace: traceParent, done: make(chan struct{})}
 	for _, e := range s.Events {
@@ -148,7 +143,7 @@ func (a *Accepter) Submit(ctx context.Context, s pipeline.Submission, traceParen
 	case <-ctx.Done():
 	}
 	if a.leave(sub) {
-		select { // it is nearly known what became of them
+		select { // their result will be known very soon
 		case <-sub.done:
 			return sub.receipt, sub.err
 		case <-time.After(lastMoment):
@@ -160,13 +155,13 @@ func (a *Accepter) Submit(ctx context.Context, s pipeline.Submission, traceParen
 	return pipeline.Receipt{}, fmt.Errorf("accept events: %w", errors.Join(domain.ErrUnavailable, ctx.Err()))
 }
 
-// leave takes a submission out of the queue; taken: a commit has the submission already.
+// leave removes a submission from the queue; taken: a commit already has the submission.
 func (a *Accepter) leave(sub *submission) (taken bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	sub.left = true
 	if !sub.taken {
-		// The queue keeps the entry until a committer comes by, but not its content.
+		// The queue keeps the entry until a committer removes it, but not its content.
 		a.queuedEvents -= len(sub.Events)
 		a.queuedBytes -= sub.bytes
 		sub.Submission = pipeline.Submission{}
@@ -202,7 +197,7 @@ func (a *Accepter) commitLoop(ctx context.Context) {
 			a.commit(ctx, batch)
 			a.mu.Lock()
 			a.usual = (a.usual + time.Since(began)) / 2
-			a.running-- // and looks again: what came meanwhile has woken nobody
+			a.running-- // the committer looks again: submissions that arrived in between have woken no committer
 			a.mu.Unlock()
 			continue
 		}
@@ -225,8 +220,8 @@ func (a *Accepter) commitLoop(ctx context.Context) {
 	}
 }
 
-// take returns the submissions of the next commit, in their order of arrival. While another commit is running, the
-// submissions are left to it, and wait is the time until the next look; 0: nothing waits.
+// take returns the submissions of the next commit, in their order of arrival. If a running commit's committer should
+// take them instead, take returns none, and wait is the time until the next look; 0: nothing waits.
 func (a *Accepter) take() (batch []*submission, wait time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -268,9 +263,8 @@ func (a *Accepter) take() (batch []*submission, wait time.Duration) {
 	return batch, 0
 }
 
-// commit writes a batch and tells every caller what became of its part. When the
-// transaction fails for another reason than the store being away, each submission is
-// tried alone, so that one that the store can't take does not spoil the others.
+// commit commits a batch and gives every caller its result. When the transaction fails for another reason than the
+// store being away, each submission is tried alone, so that one that the store refuses does not affect the others.
 func (a *Accepter) commit(ctx context.Context, batch []*submission) {
 	subs := make([]pipeline.Submission, len(batch))
 	events := 0

@@ -10,8 +10,8 @@ import (
 	"waybill.dev/shared/signal"
 )
 
-// Bounds of the events on their way to the bus. Events above them are left to the relay, which publishes them some ten
-// seconds later: only a bus that hangs lets them grow so far.
+// Bounds of the events on their way to the bus. Events beyond them are left to the relay, which publishes them some
+// ten seconds later. The bounds are reached only when the bus hangs.
 const (
 	maxPublishing      = 1 << 14
 	maxPublishingBytes = 64 << 20
@@ -29,8 +29,8 @@ type publisher struct {
 	mu       sync.Mutex
 	queue    []publication
 	wake     signal.Signal
-	inFlight int // queued or unacknowledged, under mu
-	bytes    int // of these, under mu
+	inFlight int // queued or unacknowledged events; under mu
+	bytes    int // bytes of these events; under mu
 	idle     signal.Signal
 	failing  atomic.Bool
 }
@@ -104,8 +104,8 @@ func (p *publisher) publishQueued() {
 	}
 }
 
-// done takes the bus's answer. A duplicate on the first publication means that another publisher has used the message
-// id and that nothing was stored: the event goes again under another id.
+// done handles the bus's answer. A duplicate on the first publication means that another publisher has used the
+// message id and that nothing was stored: the event is published again under another id.
 func (p *publisher) done(item publication, duplicate bool, err error) {
 	if err == nil && duplicate && item.round == 0 {
 		item.round = 1

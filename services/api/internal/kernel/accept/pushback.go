@@ -11,17 +11,16 @@ import (
 )
 
 const (
-	// lastMoment is how long a caller whose time is over is kept, if a commit has its events: it then
-	// learns what became of them. With the 1.8 s of a request it stays below 2 s.
+	// lastMoment is how long a caller is kept after its time is over, if a commit has its events: the caller then
+	// learns their result. With the 1.8 s of a request, this stays below 2 s.
 	lastMoment = 150 * time.Millisecond
-	// complainEvery is how often the log tells of callers that were turned away, at most.
+	// complainEvery is the shortest time between two log lines about callers that were turned away.
 	complainEvery = 10 * time.Second
 )
 
-// BusyError refuses events at once, because too many wait for the store. It is a
-// domain.ErrUnavailable.
+// BusyError refuses events at once, because too many wait for the store. It wraps domain.ErrUnavailable.
 type BusyError struct {
-	// Wait is the time after which the store may have come to the events that wait now.
+	// Wait is the time after which the store may have committed the events that wait now.
 	Wait time.Duration
 }
 
@@ -29,9 +28,9 @@ func (*BusyError) Error() string { return "more events wait than the store takes
 
 func (*BusyError) Unwrap() error { return domain.ErrUnavailable }
 
-// tooBusy reports whether the store would not come to a submission before its deadline, and returns how long
-// the store would take. A submission that would wait alone is never refused: so one always finds out
-// when the store is quick again. Called under mu.
+// tooBusy reports whether the store would not reach a submission before its deadline, and returns how long the store
+// would take. A submission that would wait alone is never refused, so that it becomes known when the store is fast
+// again. Called under mu.
 func (a *Accepter) tooBusy(ctx context.Context, sub *submission) (wait time.Duration, busy bool) {
 	if len(a.queue) == 0 {
 		return 0, false
@@ -44,9 +43,9 @@ func (a *Accepter) tooBusy(ctx context.Context, sub *submission) (wait time.Dura
 	return wait, ok && wait > time.Until(deadline)
 }
 
-// wait estimates when an event that comes to the queue now is committed: after the commits that run, those that the
-// queue needs, and its own. Commits under load take about as long as the ones before, so each counts as the last one
-// took, or as long as the running one has taken already.
+// wait estimates when an event that is queued now will be committed: after the running commits, the commits that the
+// queue needs, and its own. Commits under load take about as long as the ones before, so each counts as long as the
+// last one, or as long as the running one has already taken.
 func (a *Accepter) wait() time.Duration {
 	usual, left := a.usual, time.Duration(0)
 	if a.running >= a.committers {
@@ -57,11 +56,11 @@ func (a *Accepter) wait() time.Duration {
 	return left + usual*time.Duration(1+ahead/a.committers)
 }
 
-// Reasons for an answer that events were not accepted although the store was there.
+// Reasons for an answer that events were not accepted although the store was reachable.
 const (
 	atOnce          = "busy"       // refused at once
-	whileQueued     = "queued"     // its time was over before a commit took them: they are not accepted
-	whileCommitting = "committing" // its time was over before their commit ended: they may be accepted
+	whileQueued     = "queued"     // the time was over before a commit took the events: they are not accepted
+	whileCommitting = "committing" // the time was over before the commit ended: the events may be accepted
 )
 
 // refusals counts and logs the callers that were turned away because the store is too slow.
@@ -70,7 +69,7 @@ type refusals struct {
 	metrics *metrics
 
 	mu     sync.Mutex
-	counts map[string]int // since the last line
+	counts map[string]int // since the last log line
 	told   time.Time
 }
 
@@ -80,7 +79,7 @@ func newRefusals(log *slog.Logger, m *metrics) *refusals {
 
 func (r *refusals) busy() { r.count(atOnce) }
 
-// late counts a caller whose time was over. A caller that left by itself says nothing about the store.
+// late counts a caller whose time was over. A caller that left earlier says nothing about the store.
 func (r *refusals) late(ctx context.Context, reason string) {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		r.count(reason)

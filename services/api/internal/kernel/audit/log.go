@@ -20,7 +20,7 @@ const (
 	maxRange    = 30 * 24 * time.Hour
 )
 
-// Log is what was written, by the store itself and by Refusals.
+// Log has the entries that the store itself and Refusals have written.
 type Log interface {
 	ListAudit(ctx context.Context, filter auditlog.AuditFilter) ([]domain.AuditEntry, int, error)
 }
@@ -36,8 +36,7 @@ func Routes(log Log) []web.Route {
 
 type handlers struct{ log Log }
 
-// Entry is an entry as callers see it. Members that Waybill never fills are there, and null, so that readers find the form that
-// they know.
+// Entry is an entry as callers see it. Members that Waybill never fills are null, for readers that expect them.
 type Entry struct {
 	Action    string     `json:"action"`
 	Metadata  any        `json:"metadata"`
@@ -49,10 +48,10 @@ type Entry struct {
 	RequestID string     `json:"requestId"`
 	Success   bool       `json:"success"`
 	Error     *string    `json:"error"`
-	Count     int        `json:"count"` // an extension
+	Count     int        `json:"count"` // our own addition
 }
 
-// Actor is who asked.
+// Actor is the caller who made the request.
 type Actor struct {
 	Sub        string  `json:"sub"`
 	Email      *string `json:"email"`
@@ -62,7 +61,7 @@ type Actor struct {
 	Metadata   *Facts  `json:"metadata"`
 }
 
-// Facts are what is known of an actor, and the name of a resource.
+// Facts are the data of an actor, and the name of a resource.
 type Facts struct {
 	ManagerID string `json:"managerId,omitzero"`
 	KeyID     string `json:"keyId,omitzero"`
@@ -70,14 +69,14 @@ type Facts struct {
 	Name      string `json:"name,omitzero"`
 }
 
-// Resource is what was changed.
+// Resource is a resource that was changed.
 type Resource struct {
 	Type     string `json:"type"`
 	ID       string `json:"id"`
 	Metadata *Facts `json:"metadata"`
 }
 
-// Context is where the caller was.
+// Context is the caller's network address and program.
 type Context struct {
 	IPAddress  *string `json:"ipAddress"`
 	UserAgent  *string `json:"userAgent"`
@@ -89,14 +88,14 @@ type Context struct {
 	ASOrg      *string `json:"asOrg"`
 }
 
-// Route is what was called.
+// Route is the operation that was called.
 type Route struct {
 	Source *string `json:"source"`
 	URL    *string `json:"url"`
 	Method *string `json:"method"`
 }
 
-// Pagination is which part of the list a page is.
+// Pagination says which part of the list a page is.
 type Pagination struct {
 	Limit   int  `json:"limit"`
 	Offset  int  `json:"offset"`
@@ -124,7 +123,7 @@ func viewAudit(e domain.AuditEntry) Entry {
 	return v
 }
 
-// factsOf is by what an actor called: the key or the manager, and the console's session.
+// factsOf returns the credential of an actor: the key or the manager, and the console's session.
 func factsOf(c domain.Caller) *Facts {
 	if c.Type == apikey.TypeManager {
 		return optional(Facts{ManagerID: c.KeyID, Session: c.Session})

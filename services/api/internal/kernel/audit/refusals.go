@@ -1,5 +1,5 @@
-// Package audit shows the audit log, and writes refused changes to it, in which it keeps a
-// flood of them from flooding it.
+// Package audit shows the audit log, and writes refused changes to it. It counts repeated refusals,
+// so that many of them do not fill the log.
 package audit
 
 import (
@@ -12,26 +12,26 @@ import (
 )
 
 const (
-	// flushEvery is how often what was counted is written.
+	// flushEvery is how often the counts are written.
 	flushEvery = time.Second
-	// noteTime bounds the write of a first refusal: its request waits no longer.
+	// noteTime bounds the write of a first refusal, because its request waits for it.
 	noteTime = 500 * time.Millisecond
-	// flushTime bounds the write of what was counted, for which nobody waits.
+	// flushTime bounds the write of the counts, for which no request waits.
 	flushTime = 5 * time.Second
-	// maxKnown bounds what is remembered; further refusals are written one by one.
+	// maxKnown bounds the kinds of refusals in memory; further refusals are written one by one.
 	maxKnown = 10_000
 )
 
-// Store is what the log is kept in. It adds up the counts of refusals with the same account,
-// caller, action and error within a minute.
+// Store stores the log. It adds up the counts of refusals with the same account, caller, action and
+// error within a minute.
 type Store interface {
 	Audit(ctx context.Context, entries ...domain.AuditEntry) error
 }
 
-// Refusals writes the first refusal of its kind within a minute before Note returns, and how
-// many followed within a second of them. A process that is killed loses the counts of its
-// last second, and no entry. If the database has stored refusals but answers too late, they are
-// written again. Then they count twice. Run must be running.
+// Refusals writes the first refusal of its kind within a minute before Note returns, and the number
+// of further ones within a second. A process that is killed loses the counts of its last second,
+// but no entry. If the database has stored refusals but answers too late, they are written again,
+// and count twice. Run must be running.
 type Refusals struct {
 	store  Store
 	logger *slog.Logger
@@ -40,20 +40,21 @@ type Refusals struct {
 	known map[kind]*refusal
 }
 
-// kind is what refusals have in common that are one entry.
+// kind is what all refusals of one entry have in common.
 type kind struct {
 	account, sub, keyID, action, err string
 	minute                           int64
 }
 
-// refusal is the first one of its kind, with how many of them are still to be written.
+// refusal is the first refusal of its kind, with the number of refusals that have not been written
+// yet.
 type refusal struct {
 	entry   domain.AuditEntry
 	waiting int
-	writing bool // the first one is being written; if that fails, it has to wait
+	writing bool // the first refusal is being written; if that fails, it waits for the next flush
 }
 
-// NewRefusals returns the log; logger is told what could not be written.
+// NewRefusals returns Refusals. They log to logger what could not be written.
 func NewRefusals(store Store, logger *slog.Logger) *Refusals {
 	return &Refusals{store: store, logger: logger, known: make(map[kind]*refusal)}
 }
@@ -75,7 +76,7 @@ func (r *Refusals) Note(ctx context.Context, e domain.AuditEntry) {
 		r.known[of] = first
 	}
 	r.mu.Unlock()
-	// Who hangs up before the answer is in the log none the less.
+	// The refusal is written even if the caller disconnects before the answer.
 	written := r.write(context.WithoutCancel(ctx), noteTime, e)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -85,7 +86,7 @@ func (r *Refusals) Note(ctx context.Context, e domain.AuditEntry) {
 	}
 }
 
-// Run writes what is counted until ctx ends, and then what is left.
+// Run writes the counts until ctx ends, and the remaining ones after that.
 func (r *Refusals) Run(ctx context.Context) error {
 	ticker := time.NewTicker(flushEvery)
 	defer ticker.Stop()
@@ -100,8 +101,8 @@ func (r *Refusals) Run(ctx context.Context) error {
 	}
 }
 
-// flush writes the counts. What can't be written now is left for the next time; kinds of
-// minutes that are over are forgotten when nothing of them is left.
+// flush writes the counts. Counts that can't be written now stay for the next time. A kind of an
+// earlier minute is forgotten when all of its counts are written.
 func (r *Refusals) flush(ctx context.Context) {
 	minute := minuteOf(time.Now())
 	var entries []domain.AuditEntry

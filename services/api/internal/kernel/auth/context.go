@@ -8,13 +8,13 @@ import (
 
 type principalKey struct{}
 
-// WithPrincipal puts the caller into the context of a request inside the process, so that no key is asked for again. No
-// request from outside has such a context.
+// WithPrincipal puts the caller into the context of a request inside the process, so that no key is needed. No request
+// from outside has such a context.
 func WithPrincipal(ctx context.Context, p apikey.Principal) context.Context {
 	return context.WithValue(ctx, principalKey{}, p)
 }
 
-// FromContext returns the caller that the context names; ok is false when it names none.
+// FromContext returns the caller in a context; ok is false when there is none.
 func FromContext(ctx context.Context) (p apikey.Principal, ok bool) {
 	p, ok = ctx.Value(principalKey{}).(apikey.Principal)
 	return p, ok
@@ -27,7 +27,7 @@ func WithSession(ctx context.Context, id string) context.Context {
 	return context.WithValue(ctx, sessionKey{}, id)
 }
 
-// SessionOf returns the session that the context names; empty: none.
+// SessionOf returns the session in a context; empty: none.
 func SessionOf(ctx context.Context) string {
 	id, _ := ctx.Value(sessionKey{}).(string)
 	return id

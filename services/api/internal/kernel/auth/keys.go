@@ -16,13 +16,13 @@ import (
 // ErrBootstrapKey is returned for a bootstrap key of the wrong form.
 var ErrBootstrapKey = errors.New("the admin key must be 32 to 256 visible ASCII characters")
 
-// Store has the keys. A key can be hashed anew there.
+// Store has the keys, and can change their hashes.
 type Store interface {
 	authenticator.Store
 	RehashKey(ctx context.Context, keyID string, hash []byte) error
 }
 
-// Bus carries news of changes between processes.
+// Bus carries notifications of changes between processes.
 type Bus interface {
 	authenticator.Bus
 	Announce(subject string, body []byte)
@@ -32,7 +32,7 @@ type Bus interface {
 type Options struct {
 	Store     Store
 	Bus       Bus
-	Peppers   [][]byte // the first one hashes, all of them find
+	Peppers   [][]byte // the first one makes hashes, and all of them find keys
 	Bootstrap domain.Secret
 	Logger    *slog.Logger
 }
@@ -44,7 +44,7 @@ type Keys struct {
 	bootstrap bootstrap
 }
 
-// NewKeys returns the authenticator. News of others' changes come while Run runs.
+// NewKeys returns the authenticator. Notifications of changes in other processes arrive while Run runs.
 func NewKeys(o Options) (*Keys, error) {
 	first, err := newBootstrap(o.Bootstrap)
 	if err != nil {
@@ -76,7 +76,7 @@ func (k *Keys) Bootstrap() (p apikey.Principal, proof string, ok bool) {
 	return k.bootstrap.principal(), hex.EncodeToString(k.Hashes(string(k.bootstrap[:]))[0]), true
 }
 
-// Holds reports whether the bootstrap key is the one that the proof is of, under any pepper.
+// Holds reports whether a proof is of the present bootstrap key, under any pepper.
 func (k *Keys) Holds(proof string) bool {
 	if k.bootstrap == (bootstrap{}) {
 		return false
@@ -89,8 +89,7 @@ func (k *Keys) Holds(proof string) bool {
 	return false
 }
 
-// bootstrap is the digest of the one key that has all rights; zero, which is none of any key:
-// there is no such key.
+// bootstrap is the digest of the bootstrap key, which has all rights; zero, which is no key's digest: there is none.
 type bootstrap [sha256.Size]byte
 
 func newBootstrap(key domain.Secret) (bootstrap, error) {
@@ -104,8 +103,7 @@ func newBootstrap(key domain.Secret) (bootstrap, error) {
 	return sha256.Sum256([]byte(text)), nil
 }
 
-// is compares digests in constant time, so that neither length nor content of the key can
-// be found out by measuring.
+// is compares digests in constant time, so that neither length nor content of the key can be measured.
 func (b *bootstrap) is(key string) bool {
 	d := sha256.Sum256([]byte(key))
 	return *b != bootstrap{} && subtle.ConstantTimeCompare(d[:], b[:]) == 1

@@ -25,9 +25,9 @@ const (
 	tokenSkew = time.Minute
 	// issuerTime bounds a request to the issuer.
 	issuerTime = 5 * time.Second
-	// tokenTime bounds the look-up of whom a token stands for; it ends before a request's own time does.
+	// tokenTime bounds the look-up of a token's person; it ends before the request's own time limit.
 	tokenTime = 1500 * time.Millisecond
-	// shownConsumers is how many consumers the answer lists to a person who has to name one.
+	// shownConsumers is how many consumers the answer to a person that has to name one lists.
 	shownConsumers = 10
 )
 
@@ -44,8 +44,8 @@ type Tokens struct {
 	managers          Managers
 }
 
-// NewTokens returns what takes the tokens of an issuer; nil: there is no issuer. PublicURL is what clients call Waybill
-// by; empty: only those on the same machine can be told which tokens are for it.
+// NewTokens returns the checker of an issuer's tokens; nil: there is no issuer. PublicURL is the address under which
+// clients use Waybill; empty: only clients on the same machine can be told which tokens are for Waybill.
 func NewTokens(issuer, publicURL string, managers Managers) *Tokens {
 	if issuer == "" {
 		return nil
@@ -57,8 +57,8 @@ func NewTokens(issuer, publicURL string, managers Managers) *Tokens {
 // Issuer returns the issuer of the tokens.
 func (t *Tokens) Issuer() string { return t.issuer }
 
-// Scopes returns the scopes that a client may ask the issuer for. admin is not among them: no client is to ask for it
-// by default.
+// Scopes returns the scopes that a client may ask the issuer for. admin is not among them: clients should not ask for
+// it by default.
 func (t *Tokens) Scopes() []string {
 	var names []string
 	for _, scope := range domain.Scopes() {
@@ -69,8 +69,8 @@ func (t *Tokens) Scopes() []string {
 	return names
 }
 
-// Authenticate finds out which consumer a token's person acts for, at the MCP server with a path. It may do what both
-// the token and the consumer have the scopes for. A person with several consumers names one by its account, by
+// Authenticate finds out which consumer a token's person acts for, at the MCP server with a path. The principal has the
+// scopes that both the token and the consumer have. A person with several consumers names one by its account, by
 // bucket/consumer, or by both.
 func (t *Tokens) Authenticate(ctx context.Context, token, path, account, consumer string) (apikey.Principal, error) {
 	rules := jwt.Rules{Issuer: t.issuer, Audience: t.audience(ctx, path), Skew: tokenSkew}

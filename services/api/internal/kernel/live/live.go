@@ -1,6 +1,6 @@
-// Package live tells what changes in an account while it changes, as server-sent events: the
-// kind and the id of what has changed, never its data. News may be lost. They say when it is
-// worth reading again, not what there is.
+// Package live streams the changes in an account as server-sent events: the kind and the id of each
+// changed thing, never its data. News may be lost. It says when to read again, not what has
+// changed.
 package live
 
 import (
@@ -14,15 +14,16 @@ import (
 	"waybill.dev/shared/news"
 )
 
-// Path is where the stream is.
+// Path is the path of the stream.
 const Path = "/v1/live"
 
 const (
-	// heartbeat is between two signs of life: proxies cut what is silent for a minute.
+	// heartbeat is the time between two comments on a stream: proxies close streams that are silent
+	// for a minute.
 	heartbeat = 15 * time.Second
-	// recheck is how often it is asked whether the key still opens the stream.
+	// recheck is how often the stream checks whether its key is still valid.
 	recheck = time.Second
-	// patience is how long a reader may leave bytes untaken before it is dropped.
+	// patience is how long a reader may leave bytes unread before it is dropped.
 	patience = 10 * time.Second
 )
 
@@ -53,7 +54,7 @@ func (h *handlers) stream(c *web.Call) error {
 	defer h.streams.leave(account, in)
 	header(c.Writer.Header())
 	w := &writer{to: c.Writer, control: http.NewResponseController(c.Writer)}
-	// The client comes again 2 s after the end.
+	// The client reconnects 2 s after the end.
 	if w.write([]byte("retry: 2000\n\n")) != nil {
 		return nil // the client is gone
 	}
@@ -85,7 +86,7 @@ func (h *handlers) stream(c *web.Call) error {
 
 func header(h http.Header) {
 	h.Set("Content-Type", "text/event-stream")
-	h.Set("X-Accel-Buffering", "no") // nginx would keep the news back
+	h.Set("X-Accel-Buffering", "no") // otherwise nginx would buffer the news
 }
 
 // encode writes news as server-sent events.
@@ -94,26 +95,26 @@ func encode(changes news.Changes) []byte {
 	for _, kind := range news.Kinds() {
 		ids, ok := changes[kind]
 		if ok && len(ids) == 0 {
-			ids = []string{""} // many
+			ids = []string{""} // an empty id means many
 		}
 		for _, id := range ids {
 			frames = append(frames, `data: {"kind":"`+string(kind)+`","id":`...)
-			frames, _ = jsontext.AppendQuote(frames, id) // on one line: quoting leaves no control character
+			frames, _ = jsontext.AppendQuote(frames, id) // on one line: quoting escapes all control characters
 			frames = append(frames, "}\n\n"...)
 		}
 	}
 	return frames
 }
 
-// writer writes to a client that has to keep up.
+// writer writes to a client, which has to keep up.
 type writer struct {
 	to      http.ResponseWriter
 	control *http.ResponseController
 }
 
 func (w *writer) write(frames []byte) error {
-	// The server's own deadline is that of an answer, and would end the stream. Where there
-	// is no connection, in tests and calls within the process, there is no deadline.
+	// The server's own deadline is meant for a finite answer, and would end the stream. In tests
+	// and calls within the process there is no connection and no deadline.
 	_ = w.control.SetWriteDeadline(time.Now().Add(patience))
 	if _, err := w.to.Write(frames); err != nil {
 		return err

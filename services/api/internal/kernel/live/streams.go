@@ -13,11 +13,11 @@ import (
 	"waybill.dev/shared/signal"
 )
 
-// How many streams there may be at a time. A browser needs one for all of its pages.
+// Limits on the number of streams. A browser needs one for all of its pages.
 const (
 	MaxOfAccount = 64
 	MaxOfProcess = 1024
-	// againAfter is what a caller is told to wait for when there are too many.
+	// againAfter is the wait that a caller is told when there are too many streams.
 	againAfter = 5 * time.Second
 )
 
@@ -27,8 +27,7 @@ type Bus interface {
 	Reconnects() (c <-chan struct{}, stop func())
 }
 
-// Streams are the streams of a process. For each account that has any, one subscription hears
-// its news.
+// Streams are the streams of a process. Each account with streams has one subscription to its news.
 type Streams struct {
 	bus Bus
 	log *slog.Logger
@@ -36,7 +35,7 @@ type Streams struct {
 	mu      sync.Mutex
 	watched map[string]*watch
 	open    int
-	ended   chan struct{} // closed when no more streams are to be served
+	ended   chan struct{} // closed when no more streams are served
 }
 
 // watch is an account with at least one stream.
@@ -45,12 +44,12 @@ type watch struct {
 	stop    func() // ends the subscription
 }
 
-// NewStreams returns the streams of a process. Run must be running for news to come for long.
+// NewStreams returns the streams of a process. News arrives only while Run runs.
 func NewStreams(bus Bus, log *slog.Logger) *Streams {
 	return &Streams{bus: bus, log: log, watched: make(map[string]*watch), ended: make(chan struct{})}
 }
 
-// End ends every stream, and has new ones refused.
+// End ends every stream, and makes new ones fail.
 func (s *Streams) End() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,7 +60,7 @@ func (s *Streams) End() {
 	}
 }
 
-// Run says which accounts are watched, again and again, until ctx ends.
+// Run announces which accounts are watched, repeatedly, until ctx ends.
 func (s *Streams) Run(ctx context.Context) error {
 	defer s.End()
 	reconnects, stop := s.bus.Reconnects()
@@ -80,8 +79,8 @@ func (s *Streams) Run(ctx context.Context) error {
 	}
 }
 
-// renew says which accounts are watched. After a gap in the news, whoever watches is told to
-// look at everything again.
+// renew announces which accounts are watched. After a gap in the news, all watchers are told to
+// read everything again.
 func (s *Streams) renew(gap bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,8 +132,8 @@ func (s *Streams) join(account string) (*inbox, error) {
 	return in, nil
 }
 
-// Wake returns what is told when there are news of an account, until stop is called. Nothing is
-// told while the bus is away.
+// Wake returns a channel that is signalled when there is news of an account, until stop is called.
+// There is no signal while the bus is away.
 func (s *Streams) Wake(account string) (wake <-chan struct{}, stop func()) {
 	in, err := s.join(account)
 	if err != nil {
@@ -143,14 +142,14 @@ func (s *Streams) Wake(account string) (wake <-chan struct{}, stop func()) {
 	return in.wake, func() { s.leave(account, in) }
 }
 
-// Follower hears which kinds of things change in an account. One counts as a stream.
+// Follower gathers the kinds of things that change in an account. It counts as a stream.
 type Follower struct {
 	streams *Streams
 	account string
 	in      *inbox
 }
 
-// Follow begins to listen. Stop ends that.
+// Follow starts a Follower. Its Stop ends it.
 func (s *Streams) Follow(account string) (*Follower, error) {
 	in, err := s.join(account)
 	if err != nil {
@@ -159,7 +158,7 @@ func (s *Streams) Follow(account string) (*Follower, error) {
 	return &Follower{s, account, in}, nil
 }
 
-// Kinds returns the kinds of what has changed since it was called last.
+// Kinds returns the kinds of the changes since its last call.
 func (f *Follower) Kinds() []string {
 	var kinds []string
 	for kind := range f.in.take() {
@@ -171,7 +170,7 @@ func (f *Follower) Kinds() []string {
 // Ended is closed when the process stops.
 func (f *Follower) Ended() <-chan struct{} { return f.streams.ended }
 
-// Stop ends the listening.
+// Stop ends the Follower.
 func (f *Follower) Stop() { f.streams.leave(f.account, f.in) }
 
 // Ended is closed when the process stops.
@@ -189,7 +188,7 @@ func (s *Streams) leave(account string, in *inbox) {
 	}
 }
 
-// spread gives news to each stream of an account.
+// spread passes news to each stream of an account.
 func (s *Streams) spread(account string, changes news.Changes) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -200,7 +199,7 @@ func (s *Streams) spread(account string, changes news.Changes) {
 	}
 }
 
-// maxWaiting is how many ids of a kind wait for a reader that is slow; of more it is told only
+// maxWaiting is how many ids of a kind wait for a slow reader; if there are more, it is only told
 // that there are many.
 const maxWaiting = 256
 
@@ -212,7 +211,7 @@ type inbox struct {
 	changes news.Changes
 }
 
-// put adds news. It never waits: what a slow reader has not taken falls together.
+// put adds news. It never waits: news that a slow reader has not taken is merged.
 func (in *inbox) put(changes news.Changes) {
 	in.mu.Lock()
 	for _, kind := range news.Kinds() {
@@ -228,7 +227,7 @@ func (in *inbox) put(changes news.Changes) {
 	in.wake.Give()
 }
 
-// take returns what is to be sent now.
+// take returns the news to send now.
 func (in *inbox) take() news.Changes {
 	in.mu.Lock()
 	defer in.mu.Unlock()

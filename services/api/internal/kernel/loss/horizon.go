@@ -3,30 +3,29 @@ package loss
 import "time"
 
 const (
-	// busClocks is by how much the clocks of api and bus may differ.
+	// busClocks is the maximum difference between the clocks of api and bus.
 	busClocks = 5 * time.Second
-	// margin is how much older than anything on the bus an event must be before it counts
-	// as lost: more than a publication may take, and than clocks may differ.
+	// margin is how much older than everything on the bus an event must be before it counts as
+	// lost: more than a publication may take, and more than clocks may differ.
 	margin = 10 * time.Second
 )
 
-// Horizon follows up to which time of acceptance the bus holds no unsettled event any more.
+// Horizon finds the time of acceptance before which the bus holds no unsettled event any more.
 type Horizon struct{ past []sample }
 
-// sample is the progress of the dispatchers at a moment.
+// sample is the progress of the dispatchers at one moment.
 type sample struct {
 	at     time.Time
-	events time.Time // every event published before was acknowledged
+	events time.Time // every event published before then was acknowledged
 }
 
-// Gone returns a time. The bus holds no unsettled event that was published before it: not in
-// EVENTS, and not in RECORDS. An event's outcomes may come to RECORDS long after the event,
-// because of a backlog. But they are there before the event is acknowledged. So when all
-// records from before that moment are written, nothing of the event is left on the bus.
+// Gone returns a time before which no event on the bus, in EVENTS or in RECORDS, is unsettled. An
+// event's outcomes may come to RECORDS long after the event, because of a backlog. But they are
+// there before the event is acknowledged. So when all records from before that moment are written,
+// nothing of the event is left on the bus.
 //
-// oldestEvent and oldestRecord are the times of the oldest messages that
-// are not acknowledged, asked for at now or later; zero: there is none. ok is false while no
-// such moment is known.
+// oldestEvent and oldestRecord are the times of the oldest unacknowledged messages, read at now or
+// later; zero: there is none. ok is false while no such time is known.
 func (h *Horizon) Gone(now, oldestEvent, oldestRecord time.Time) (before time.Time, ok bool) {
 	events := now
 	if !oldestEvent.IsZero() && oldestEvent.Before(now) {
@@ -44,6 +43,6 @@ func (h *Horizon) Gone(now, oldestEvent, oldestRecord time.Time) (before time.Ti
 	if known == 0 {
 		return time.Time{}, false
 	}
-	h.past = h.past[known-1:] // the latest one that counts, and those that may yet
+	h.past = h.past[known-1:] // keeps the latest sample that counts, and those after it
 	return h.past[0].events.Add(-margin), true
 }

@@ -6,12 +6,12 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// clocks is by how much the clocks of server and database may differ.
+// clocks is the maximum difference between the clocks of server and database.
 const clocks = 2 * time.Second
 
-// tailMargin is how much older than the last look at the streams the state of a delivery may
-// be that is brought back after a restart of the server: what is stored is on the disk
-// within the server's sync interval, and marks are set once a second.
+// tailMargin is how much older than the last check of the streams a state of a delivery may be to
+// be restored after a restart of the server: stored messages reach the disk within the server's
+// sync interval, and marks are set once a second.
 const tailMargin = 5 * time.Second
 
 // State is how far a stream is.
@@ -21,24 +21,24 @@ type State struct {
 	FirstTime time.Time // of the message FirstSeq; zero: the stream is empty
 }
 
-// Lost reports whether the stream has lost what it held when known was marked: it was made
-// at another time, it is not as far as it was, or what it holds from before the mark
-// was stored after it. The last two are what a power cut leaves behind.
+// Lost reports whether the stream has lost messages that it held at the mark known: it was made at
+// another time, it is not as far as the mark, or its messages from before the mark were stored
+// after it. The last two happen at a power cut.
 func (s State) Lost(known domain.StreamMark) bool {
 	return !known.Created.Equal(s.Created) || s.LastSeq < known.LastSeq ||
 		(s.Server != known.Server && s.FirstSeq <= known.LastSeq && s.FirstTime.After(known.SeenAt.Add(clocks)))
 }
 
-// Found is what a comparison of the streams with their marks has found.
+// Found is the result of comparing the streams with their marks.
 type Found struct {
-	// Streams are those that have lost what they held, with the time at which they were made.
+	// Streams are the streams that have lost their content, with the time at which they were made.
 	Streams map[string]time.Time
-	// Tail is since when the others may have lost what they stored; zero: they have not.
+	// Tail is since when the other streams may have lost messages; zero: they have not.
 	Tail time.Time
 }
 
-// Compare compares streams with their marks. Those that being gives back already are left out
-// (nil: there is none).
+// Compare compares streams with their marks. It leaves out losses that being already restores (nil:
+// there is none).
 func Compare(states map[string]State, known map[string]domain.StreamMark, being *Restoration) Found {
 	found := Found{Streams: make(map[string]time.Time)}
 	restarted := false
@@ -48,7 +48,7 @@ func Compare(states map[string]State, known map[string]domain.StreamMark, being 
 		}
 		mark, marked := known[name]
 		switch {
-		case !marked: // a build that did not know it set the marks
+		case !marked: // the marks were set by a build that did not know the stream
 		case state.Lost(mark):
 			found.Streams[name] = state.Created
 		case state.Server != mark.Server:
@@ -61,9 +61,9 @@ func Compare(states map[string]State, known map[string]domain.StreamMark, being 
 	return found
 }
 
-// lastLook returns when the streams were last known to be as far as their marks say. All of
-// them are looked at each time, and only the marks of those that went on are set anew: one
-// that is idle for days has an old mark, and nothing to lose since.
+// lastLook returns when the streams were last known to match their marks. All of them are checked
+// each time, but only the marks of those that have advanced are set again: a stream that is idle
+// for days has an old mark, and nothing to lose since.
 func lastLook(known map[string]domain.StreamMark) time.Time {
 	var last time.Time
 	for _, mark := range known {
@@ -74,7 +74,7 @@ func lastLook(known map[string]domain.StreamMark) time.Time {
 	return last
 }
 
-// Marks returns the marks that are to be set, where they are not known yet.
+// Marks returns the marks to set: those that differ from the known ones.
 func Marks(states map[string]State, known map[string]domain.StreamMark) map[string]domain.StreamMark {
 	marks := make(map[string]domain.StreamMark, len(states))
 	for name, state := range states {

@@ -9,8 +9,8 @@ import (
 	"waybill.dev/shared/store/pipeline"
 )
 
-// alerts publishes the alerts that the dispatchers' record stage has made and that nobody has published yet. A new
-// alert is announced, so it goes out at once, whatever else waits on the bus.
+// alerts publishes the alerts that the dispatchers' record stage has made and that have not been published yet. A
+// new alert is announced, so it is published at once, whatever else waits on the bus.
 func (l *leader) alerts(ctx context.Context) error {
 	for {
 		rows, err := l.unpublished(ctx)
@@ -18,8 +18,8 @@ func (l *leader) alerts(ctx context.Context) error {
 			return err
 		}
 		sent, failure := l.publish(ctx, len(rows), func(i int, done func(error)) {
-			// A repeat is this relay's own, of a round that it could not note. If somebody else
-			// has used the message id, it goes out again like an event that the bus has lost.
+			// A repeat comes from this relay, from a round that it could not note. If another publisher has used
+			// the message id, the alert is published again like an event that the bus has lost.
 			l.bus.PublishEvent(bus.Accepted{Event: rows[i].Event, Version: rows[i].Version}, 0,
 				func(_ bool, err error) { done(err) })
 		})

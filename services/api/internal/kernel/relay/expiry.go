@@ -7,7 +7,7 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// Expiries counts the certificates, keys and secrets that end soon, over all accounts.
+// Expiries counts the certificates, keys and secrets that expire soon, over all accounts.
 type Expiries interface {
 	CountExpiring(ctx context.Context, now time.Time) ([]domain.ExpiryCount, error)
 	CountExpiringKeys(ctx context.Context, now time.Time) (domain.ExpiryCount, error)
@@ -16,10 +16,10 @@ type Expiries interface {
 	CountExpiringDomains(ctx context.Context) (domain.ExpiryCount, error)
 }
 
-// expiryLook is the time between two such counts.
+// expiryLook is the time between two counts.
 const expiryLook = 5 * time.Second
 
-// watchExpiries keeps the metrics of what ends soon, while this process leads.
+// watchExpiries updates the metrics of things that expire soon, while this process leads.
 func (r *Relay) watchExpiries(ctx context.Context) {
 	r.every(ctx, expiryLook, "what ends soon can't be counted; its metrics are old", func() error { return r.countExpiries(ctx, time.Now()) })
 }

@@ -13,17 +13,17 @@ import (
 	"waybill.dev/shared/store/pipeline"
 )
 
-// leader is the relay while it leads; what it remembers is worthless to the next one.
+// leader is the state of the relay while it leads; the next leader can't use it.
 type leader struct {
 	*Relay
 	trouble trouble
-	lost    *loss.Restoration // what is being given back; nil: nothing is lost
+	lost    *loss.Restoration // the restoration in progress; nil: nothing is lost
 	horizon loss.Horizon
-	// quiet: the last round has found nothing that waits. Poke tells of later requests.
+	// quiet: the last round found nothing that waits. Poke announces later requests.
 	quiet bool
 }
 
-// round does all work of the leader once. Requests come first: people wait for them.
+// round does all work of the leader once. Requests come first, because people wait for them.
 func (l *leader) round(ctx context.Context) error {
 	l.quiet = false
 	unsettled, err := l.measure(ctx)
@@ -33,7 +33,7 @@ func (l *leader) round(ctx context.Context) error {
 	if err := l.bus.Ready(); err != nil {
 		return err
 	}
-	// A fault in one of these steps must not hold up the others.
+	// A failure of one of these steps must not delay the others.
 	restoring := l.checkStreams(ctx)
 	requests := errors.Join(l.alerts(ctx), l.requests(ctx, time.Time{}))
 	asked := time.Now()
@@ -78,8 +78,8 @@ func (l *leader) backlog(ctx context.Context) (Backlog, error) {
 	return backlog, err
 }
 
-// requests makes every open request due now that was not sent out yet, or was sent out
-// before the given time. A schedule replaces an outstanding one of the same delivery.
+// requests makes every open request due now that has not been sent, or was sent before the given
+// time. A schedule replaces an outstanding one of the same delivery.
 func (l *leader) requests(ctx context.Context, before time.Time) error {
 	var stuck error
 	after := ""
@@ -124,8 +124,8 @@ func (l *leader) markRequests(ctx context.Context, ids []string, at time.Time) e
 	return l.store.MarkRequestsRelayed(ctx, ids, at)
 }
 
-// events publishes again what is unsettled and was accepted, or last relayed, before the
-// given time. Open requests go out between the pages, as this may take minutes.
+// events publishes unsettled events again that were accepted, or last relayed, before the given
+// time. As this may take minutes, open requests are sent between the pages.
 func (l *leader) events(ctx context.Context, before time.Time) error {
 	var stuck error
 	var after pipeline.OutboxCursor
@@ -153,12 +153,12 @@ func (l *leader) events(ctx context.Context, before time.Time) error {
 	}
 }
 
-// republish publishes events again and notes it. It returns how many the bus has taken; the
+// republish publishes events again and notes that. It returns how many the bus has accepted; the
 // error is about the others.
 func (l *leader) republish(ctx context.Context, rows []pipeline.OutboxEvent) (int, error) {
 	sent, failure := l.publish(ctx, len(rows), func(i int, done func(error)) {
 		row := &rows[i]
-		// A repeat on a later round is this relay's own, of a round that it could not note.
+		// A repeat on a later round comes from this relay, from a round that it could not note.
 		l.bus.PublishEvent(bus.Accepted{Event: row.Event, Version: row.Version, Place: row.Place}, row.Relayed+1,
 			func(_ bool, err error) { done(err) })
 	})
@@ -188,20 +188,20 @@ func (l *leader) markEvents(ctx context.Context, keys []domain.EventKey) error {
 	return l.store.MarkRelayed(ctx, keys, time.Now())
 }
 
-// goesOn reports whether the next page is worth a try after a part of one was not taken:
-// the bus takes others, or refuses these at once without being away.
+// goesOn reports whether to try the next page after the bus refused a part of one: the bus accepts
+// others, or refuses them at once without being away.
 func (l *leader) goesOn(sent int, started time.Time) bool {
 	return sent > 0 || l.bus.Ready() == nil && time.Since(started) < interval
 }
 
-// publish starts n publications and waits for their acknowledgements. It returns the
-// indices of those that the bus has taken; the error is about the others.
+// publish starts n publications and waits for their acknowledgements. It returns the indices of
+// those that the bus has accepted; the error is about the others.
 func (l *leader) publish(ctx context.Context, n int, start func(i int, done func(error))) ([]int, error) {
 	if n == 0 {
 		return nil, nil
 	}
 	var mu sync.Mutex
-	var sent []int // not a result by name: acknowledgements may come after the return
+	var sent []int // not a named result: acknowledgements may arrive after the return
 	var failed []error
 	left := n
 	all := make(chan struct{})
@@ -227,7 +227,7 @@ func (l *leader) publish(ctx context.Context, n int, start func(i int, done func
 		}
 		return sent, nil
 	case <-ctx.Done():
-		// The next leader publishes again what the bus takes from here on.
+		// The next leader publishes again what the bus accepts from here on.
 		return nil, errors.Join(domain.ErrUnavailable, ctx.Err())
 	}
 }

@@ -10,7 +10,7 @@ type metrics struct {
 	restored    prometheus.Counter
 	losses      prometheus.Counter
 	expired     prometheus.Counter
-	// expiredEvents counts events that ended before they were even fanned out.
+	// expiredEvents counts events that passed the retention before they were fanned out.
 	expiredEvents prometheus.Counter
 	unsettledAge  prometheus.Gauge
 	rollupLag     prometheus.Gauge
@@ -62,7 +62,7 @@ func (m *metrics) backlog(b Backlog) {
 	m.waiting.WithLabelValues("ordered").Set(float64(b.Ordered))
 }
 
-// reset forgets the metrics that only the leader may have.
+// reset deletes the metrics that only the leader may have.
 func (m *metrics) reset() {
 	m.leader.Set(0)
 	m.unsettledAge.Set(0)

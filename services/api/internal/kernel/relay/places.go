@@ -12,12 +12,12 @@ import (
 	"waybill.dev/shared/store/pipeline"
 )
 
-// placesAgain is how long ago an event must have been published by the relay to be published
-// again because its place is missing: it may be on its way.
+// placesAgain is how long ago the relay must have published an event before it is published again because its place
+// is missing: it may still be on its way.
 const placesAgain = 5 * time.Second
 
-// missingPlaces are the places that the order of accounts waits for. A place that is asked for twice before the relay
-// has looked is looked for once.
+// missingPlaces are the places that the order of accounts waits for. Repeated requests for a place before the relay
+// looks count once.
 type missingPlaces struct {
 	mu       sync.Mutex
 	leading  bool
@@ -27,7 +27,7 @@ type missingPlaces struct {
 
 func newMissingPlaces() *missingPlaces { return &missingPlaces{wake: signal.New()} }
 
-// lead begins to take places, or ends that.
+// lead starts or stops collecting places.
 func (a *missingPlaces) lead(leading bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -47,7 +47,7 @@ func (a *missingPlaces) add(m bus.MissingPlaces) {
 	a.wake.Give()
 }
 
-// take returns the places that were asked for since the last call.
+// take returns the places requested since its last call.
 func (a *missingPlaces) take() map[string]bus.MissingPlaces {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -65,8 +65,8 @@ func (r *Relay) announced(body []byte) {
 	r.Poke()
 }
 
-// publishPlaces publishes the events at the missing places, while this process leads. publishPlaces runs beside the
-// rounds: all later events of the account wait for these events.
+// publishPlaces publishes the events at the missing places, while this process leads. It runs beside the rounds,
+// because all later events of the account wait for these events.
 func (l *leader) publishPlaces(ctx context.Context) {
 	trouble := trouble{log: l.log, what: "events that an order waits for can't be published; they are asked for again"}
 	l.asked.lead(true)

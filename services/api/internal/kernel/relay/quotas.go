@@ -8,25 +8,25 @@ import (
 	"waybill.dev/shared/store/pipeline"
 )
 
-// Upkeep does the work that becomes due with time.
+// Upkeep does work that becomes due by time.
 type Upkeep interface {
 	Maintain(ctx context.Context, now time.Time, retention time.Duration) (pipeline.MaintainResult, error)
-	// ResumeQuotas activates the webhooks that were inactive for a quota whose period has ended since
-	// the given time, and returns how many these are.
+	// ResumeQuotas activates the webhooks that were inactive for a quota whose period has ended since the
+	// given time, and returns their number.
 	ResumeQuotas(ctx context.Context, since time.Time) (int, error)
 }
 
-// What is recorded of a period that has ended already comes late by the time that a record takes, and by as
-// much as the clocks of this process and of the dispatcher differ. Each second, the ends within quotaSoon are
-// looked for; every quotaRounds seconds those within quotaLate; at first all of them.
+// Records of a period that has already ended arrive late, by the time that a record takes, and by the
+// difference between the clocks of this process and of the dispatcher. Each second, periods that ended within
+// quotaSoon are checked; every quotaRounds seconds those within quotaLate; at the start all of them.
 const (
 	quotaSoon   = time.Minute
 	quotaLate   = time.Hour
 	quotaRounds = 60
 )
 
-// resumeQuotas activates, once a second, webhooks that were inactive for a quota whose period has
-// ended. Dispatchers find them by their version.
+// resumeQuotas activates, once a second, webhooks that were inactive for a quota whose period has ended.
+// Dispatchers see the change by the configuration version.
 func (r *Relay) resumeQuotas(ctx context.Context) {
 	since, round := time.Time{}, 0
 	r.every(ctx, interval, "webhooks whose quota begins anew can't be activated", func() error {

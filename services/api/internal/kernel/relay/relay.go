@@ -1,7 +1,7 @@
-// Package relay brings to the bus what the database holds and the bus does not: events
-// that were committed and never settled, requests for a test, a retry or a replay, and
-// everything that waited in a stream that was lost. It also ends what outlives the
-// retention, and merges the counts of statistics. One process does this at a time; the others stand by.
+// Package relay publishes on the bus what the database holds and the bus lacks: events that were
+// committed and never settled, requests for a test, a retry or a replay, and everything that waited in
+// a lost stream. It also deletes data that is older than the retention, and merges the counts of
+// statistics. One process does this at a time; the others stand by.
 package relay
 
 import (
@@ -24,10 +24,10 @@ import (
 	"waybill.dev/shared/store/pipeline"
 )
 
-// Times between two runs of a kind of work.
+// Intervals of the kinds of work.
 const (
 	interval         = time.Second     // between two rounds of the leader
-	quietInterval    = 5 * time.Second // the same while nothing waits, on the bus or in the database
+	quietInterval    = 5 * time.Second // between two rounds while nothing waits, on the bus or in the database
 	standbyInterval  = 3 * time.Second // between two attempts to become the leader
 	maintainInterval = time.Hour
 	firstBackoff     = 500 * time.Millisecond
@@ -36,11 +36,11 @@ const (
 	pageSize = 256
 	// callTimeout ends a call to the database or the bus that hangs.
 	callTimeout = 15 * time.Second
-	// maintainTimeout is for the retention's deletes.
+	// maintainTimeout is the time limit for the deletes of the retention.
 	maintainTimeout = 10 * time.Minute
 )
 
-// Store has the part of the database that the relay reads and notes.
+// Store has the tables that the relay reads and writes.
 type Store interface {
 	Lead(ctx context.Context) (store.Lease, bool, error)
 	Unsettled(ctx context.Context, before time.Time, after pipeline.OutboxCursor, limit int) ([]pipeline.OutboxEvent, pipeline.OutboxCursor, error)
@@ -60,7 +60,7 @@ type Store interface {
 	Expiries
 }
 
-// Bus takes what the relay brings.
+// Bus accepts what the relay publishes.
 type Bus interface {
 	Ready() error
 	Reconnects() (c <-chan struct{}, stop func())
@@ -94,7 +94,7 @@ type Relay struct {
 	retention time.Duration
 	poke      signal.Signal
 	asked     *missingPlaces
-	ensured   signal.Signal // a token after each reconnection, once the streams are there
+	ensured   signal.Signal // holds a token after each reconnection, once the streams exist
 }
 
 // New returns a Relay.
@@ -109,7 +109,7 @@ func New(options Options) *Relay {
 // Poke makes the next round start now, if this process leads.
 func (r *Relay) Poke() { r.poke.Give() }
 
-// Run relays whenever this process is the leader, until ctx ends. It outlasts failures of
+// Run relays whenever this process is the leader, until ctx ends. It continues after failures of
 // database and bus.
 func (r *Relay) Run(ctx context.Context) error {
 	stop, err := r.bus.Listen(bus.SubjectRelay, r.announced)
@@ -162,7 +162,7 @@ func (r *Relay) ensure(ctx context.Context) error {
 	return r.bus.Ensure(ctx)
 }
 
-// stand takes the lead whenever it is free.
+// stand becomes the leader whenever there is none.
 func (r *Relay) stand(ctx context.Context) {
 	trouble := trouble{log: r.log, what: "the relay can't ask for its lock"}
 	for {
@@ -219,7 +219,7 @@ func (r *Relay) serve(ctx context.Context, lease store.Lease) {
 		pause, poke := interval, r.poke
 		switch {
 		case err != nil:
-			// Pokes would only make it fail faster.
+			// Pokes would only repeat the failure faster.
 			pause, poke = wait.NextBackOff(), nil
 		case leader.quiet:
 			pause = quietInterval
@@ -240,7 +240,7 @@ func (r *Relay) serve(ctx context.Context, lease store.Lease) {
 	}
 }
 
-// every calls a function at intervals until ctx ends, and sooner after an error.
+// every calls a function at intervals until ctx ends. After an error the interval is shorter.
 func (r *Relay) every(ctx context.Context, pause time.Duration, what string, do func() error) {
 	for again.Do(ctx, again.Loop{
 		First: firstBackoff, Longest: maxBackoff, Log: r.log, Fails: "the relay has trouble", Works: "the relay works again", About: []any{"what", what},
@@ -253,7 +253,7 @@ func (r *Relay) every(ctx context.Context, pause time.Duration, what string, do 
 	}
 }
 
-// maintain keeps the retention: at the start, and every hour.
+// maintain applies the retention: at the start, and every hour.
 func (r *Relay) maintain(ctx context.Context) {
 	r.every(ctx, maintainInterval, "old events and deliveries can't be deleted", func() error {
 		result, err := r.maintainOnce(ctx)
@@ -275,7 +275,7 @@ func (r *Relay) maintainOnce(ctx context.Context) (pipeline.MaintainResult, erro
 	return r.store.Maintain(ctx, time.Now(), r.retention)
 }
 
-// trouble logs when a kind of work begins to fail and when that is over, and nothing in between.
+// trouble logs when a kind of work begins to fail and when it works again, and nothing in between.
 type trouble struct {
 	log     *slog.Logger
 	what    string
@@ -298,7 +298,7 @@ func (t *trouble) report(ctx context.Context, err error) {
 	}
 }
 
-// newBackoff waits firstBackoff at first and at most maxBackoff, for ever.
+// newBackoff returns a backoff that begins with firstBackoff, grows to maxBackoff, and never ends.
 func newBackoff() *backoff.ExponentialBackOff {
 	return backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(firstBackoff),
@@ -307,7 +307,7 @@ func newBackoff() *backoff.ExponentialBackOff {
 	)
 }
 
-// errNotAll is returned when the bus took a part of a page only.
+// errNotAll is the error when the bus has accepted only a part of a page.
 func errNotAll(missing int, err error) error {
 	return fmt.Errorf("publish: the bus did not take %d messages: %w", missing, err)
 }

@@ -12,9 +12,9 @@ import (
 	"waybill.dev/shared/store/pipeline"
 )
 
-// checkStreams compares the streams with their marks. What a stream has lost is brought
-// back from the database, at once; when only the server was restarted, what was stored
-// shortly before. The marks move on only when all of it is there.
+// checkStreams compares the streams with their marks. It restores the content of a lost stream from the
+// database at once; when only the server was restarted, it restores what was stored shortly before. The
+// marks advance only when everything is restored.
 func (l *leader) checkStreams(ctx context.Context) error {
 	states, err := l.streams(ctx)
 	if err != nil {
@@ -47,7 +47,7 @@ func (l *leader) checkStreams(ctx context.Context) error {
 // begin begins to restore the content of streams that was found lost.
 func (l *leader) begin(found loss.Found, states map[string]loss.State) {
 	l.lost = loss.Begin(found, states, l.lost, time.Now())
-	if l.lost.Begun() { // the records are waited for: most likely nothing is missing
+	if l.lost.Begun() { // waits for the records: most likely nothing is missing
 		l.log.Info("the bus was restarted; its last messages are compared with the database")
 		return
 	}
@@ -55,22 +55,23 @@ func (l *leader) begin(found loss.Found, states map[string]loss.State) {
 	l.metrics.losses.Inc()
 }
 
-// restore is the first pass.
+// restore does the first pass.
 func (l *leader) restore(ctx context.Context) error {
 	var errs []error
 	if l.lost.Deliveries() {
 		errs = append(errs, l.requests(ctx, l.lost.At), l.deliveries(ctx))
 	}
 	if made, lost := l.lost.Events(); lost {
-		// Events accepted since the stream exists were published to it, or are found by the ordinary rounds.
+		// Events accepted since the stream was made were published to it, or are found by the ordinary
+		// rounds.
 		errs = append(errs, l.events(ctx, made))
 	}
 	return errors.Join(errs...)
 }
 
-// continueRestoring is the second pass: deliveries whose outcome was still in RECORDS
-// when the first one read the database, also those of which it read an older state. Then the
-// streams are put on record.
+// continueRestoring does the second pass: it restores deliveries whose outcome was still in RECORDS when the
+// first pass read the database, including those of which the first pass read an older state. Then it stores
+// the marks of the streams.
 func (l *leader) continueRestoring(ctx context.Context, backlog Backlog) error {
 	if l.lost == nil || !l.lost.Ready(time.Now(), backlog.OldestRecord) {
 		return nil
@@ -92,7 +93,7 @@ func (l *leader) continueRestoring(ctx context.Context, backlog Backlog) error {
 	return nil
 }
 
-// deliveries gives the bus its schedules and hold queues back.
+// deliveries restores schedules and hold queues on the bus.
 func (l *leader) deliveries(ctx context.Context) error {
 	var stuck error
 	after := domain.DeliveryID("")
@@ -138,7 +139,8 @@ func held(item *pipeline.RestoreItem) bool { return item.InLane || item.Status =
 
 func (l *leader) bring(item *pipeline.RestoreItem, now time.Time, done func(error)) {
 	if item.Ordered {
-		// Whether the one before it arrived is not in the log: no gap is told, but its sequence shows one.
+		// The log does not say whether the delivery before this one arrived: no gap is reported, but its
+		// sequence shows one.
 		position := bus.Ordered{Sequence: item.Task.Sequence, Shipment: item.Task.Shipment, Due: item.NextAttemptAt}
 		l.bus.RestoreOrdered(&item.Task, position, done)
 		return
@@ -157,7 +159,7 @@ func (l *leader) bring(item *pipeline.RestoreItem, now time.Time, done func(erro
 	l.bus.Schedule(&item.Task, due, done)
 }
 
-// streams asks how far the streams are. One that is missing is made, and counts as lost.
+// streams returns the state of the streams. A missing stream is made, and counts as lost.
 func (l *leader) streams(ctx context.Context) (map[string]loss.State, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -177,7 +179,7 @@ func (l *leader) knownStreams(ctx context.Context) (map[string]domain.StreamMark
 	return l.store.BusStreams(ctx)
 }
 
-// mark stores how far the streams are, where the database does not know it yet.
+// mark stores the state of the streams, if the database does not have it yet.
 func (l *leader) mark(ctx context.Context, states map[string]loss.State, known map[string]domain.StreamMark) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

@@ -13,9 +13,9 @@ type Rollups interface {
 	Merge(ctx context.Context) (merged int, more bool, err error)
 }
 
-// Counts are merged when the oldest have waited for rollupAfter, or when there are so many
-// that readers, who add them up, would notice. The rarer, the less it costs: what is of one
-// webhook and minute is one change then.
+// Counts are merged when the oldest have waited for rollupAfter, or when there are so many that
+// readers, which add them up, would become slow. Rare merges cost less: all counts of one webhook
+// and minute become one change.
 const (
 	rollupLook   = 5 * time.Second
 	rollupAfter  = time.Minute

@@ -9,11 +9,11 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// Surveyed is the bus with what the relay asks about all of its streams.
+// Surveyed is the bus, with the questions that the relay asks about all of its streams.
 type Surveyed struct{ *bus.Bus }
 
-// Streams returns how far each of Waybill's streams is, or was after the time at which all
-// of them are noted as seen: what is stored while they are asked for is not passed over.
+// Streams returns the state of each of Waybill's streams, at or after the time that is noted for
+// all of them. So messages stored while the streams are read are not missed.
 func (s Surveyed) Streams(ctx context.Context) (map[string]loss.State, error) {
 	states := make(map[string]loss.State)
 	seen := time.Now().UTC().Truncate(time.Microsecond)
@@ -30,16 +30,16 @@ func (s Surveyed) Streams(ctx context.Context) (map[string]loss.State, error) {
 	return states, nil
 }
 
-// Backlog is the work that the bus still has.
+// Backlog is the unfinished work on the bus.
 type Backlog struct {
-	Events, Records uint64    // messages that wait, those in flight included
+	Events, Records uint64    // waiting messages, including those in flight
 	OldestEvent     time.Time // publication of the oldest unacknowledged event; zero: none waits
-	OldestRecord    time.Time // of the oldest unwritten records; zero: none waits
+	OldestRecord    time.Time // time of the oldest unwritten record; zero: none waits
 	Scheduled, Held uint64
 	Ordered         uint64 // deliveries that wait for their turn among those of their shipment
 }
 
-// Backlog asks the server how far the consumers are.
+// Backlog asks the server for the positions of the consumers.
 func (s Surveyed) Backlog(ctx context.Context) (b Backlog, err error) {
 	events, err := s.EventsState(ctx)
 	if err != nil {
@@ -67,7 +67,7 @@ func (s Surveyed) Backlog(ctx context.Context) (b Backlog, err error) {
 	return b, nil
 }
 
-// oldest returns the age of the oldest message that was not acknowledged, if any waits.
+// oldest returns the age of the oldest unacknowledged message, if any waits.
 func (s Surveyed) oldest(ctx context.Context, waiting uint64, stream, subject string, acknowledged uint64) (time.Time, error) {
 	if waiting == 0 {
 		return time.Time{}, nil

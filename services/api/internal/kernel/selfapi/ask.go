@@ -11,16 +11,16 @@ import (
 	"waybill.dev/shared/input"
 )
 
-// asker makes the prompt that has a client find out why something was not delivered. It
-// contains no facts: they come from the tools that it names.
+// asker makes the prompt that tells a client to find out why something was not delivered. The
+// prompt has no facts: the tools that it names return them.
 type asker struct{}
 
-// Permits implements Function: without these scopes the tools that it names are not there.
+// Permits implements Function: without these scopes the named tools are not available.
 func (asker) Permits(principal *apikey.Principal) bool {
 	return permits(principal, domain.ScopeEventsRead, domain.ScopeWebhooksRead)
 }
 
-// longestName bounds what may stand in the prompt; ids are shorter.
+// longestName bounds a name in the prompt; ids are shorter.
 const longestName = 128
 
 // Handle implements Function.
@@ -56,7 +56,7 @@ func (asker) Handle(_ context.Context, r *Request) (*Response, error) {
 	}{[]message{{"user", content{"text", request(known)}}}})
 }
 
-// request is the prompt's text.
+// request returns the text of the prompt.
 func request(known []string) string {
 	var b strings.Builder
 	b.WriteString("Find out why a shipment event did not reach its receiver.\n\n")

@@ -30,7 +30,7 @@ func receiverGuide(context.Context, *Request) (*Response, error) {
 type eventType struct {
 	Type        domain.EventType `json:"type"`
 	Description string           `json:"description"`
-	// Sample is a callback's body.
+	// Sample is the body of a callback.
 	Sample jsontext.Value `json:"sample"`
 }
 
@@ -63,7 +63,7 @@ func describe(t domain.EventType) string {
 	}
 }
 
-// answer is a JSON answer of the module's own.
+// answer returns a JSON answer of the module itself.
 func answer(value any) (*Response, error) {
 	body, err := json.Marshal(value)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"waybill.dev/shared/problem"
 )
 
-// client calls the API as if by HTTP, so that what holds there holds here: strict reading,
-// accounts, scopes, limits, the audit log.
+// client calls the API as if by HTTP, so that its rules apply: strict reading, accounts, scopes,
+// limits, the audit log.
 type client struct{ handler http.Handler }
 
 // message is a call of the API without its caller.
@@ -23,14 +23,14 @@ type message struct {
 	body                []byte
 }
 
-// call calls the API for the caller of r. An answer of more than limit bytes is none; 0: there
+// call calls the API for the caller of r. An answer of more than limit bytes is an error; 0: there
 // is no limit.
 func (c *client) call(ctx context.Context, r *Request, m message, limit int) (*Response, error) {
 	if r.Principal != nil {
 		ctx = auth.WithPrincipal(ctx, *r.Principal)
 	}
 	ctx = edge.With(ctx, edge.View{Address: r.Remote, Scheme: r.Scheme, Host: r.Host, Base: r.Base})
-	// The host is never looked up; it stands where a request must have one.
+	// The host is never looked up; a request must have one.
 	request, err := http.NewRequestWithContext(ctx, m.method, "http://waybill.internal"+m.path, bytes.NewReader(m.body))
 	if err != nil {
 		return nil, fmt.Errorf("call own operation: %w", err)
@@ -42,18 +42,19 @@ func (c *client) call(ctx context.Context, r *Request, m message, limit int) (*R
 	if answer.cut {
 		return nil, problem.New(problem.BadGateway, "The answer is longer than a route may give. Ask for less, with limit.")
 	}
-	// The gateway says these itself, for the route that was called.
+	// The gateway sets these headers itself, for the called route.
 	answer.header.Del("Content-Length")
 	answer.header.Del("X-Request-Id")
 	return &Response{Status: answer.status, Header: answer.header, Body: answer.body.Bytes()}, nil
 }
 
-// headerFor returns what the API is told of the caller's header. Keys are not among it:
-// the gateway has found out who calls, or nobody does.
+// headerFor returns the part of the caller's header for the API. Keys are removed: the gateway has
+// already authenticated the caller, or there is none.
 func headerFor(r *Request) http.Header {
 	names := []string{"User-Agent", "Traceparent", "Tracestate"}
 	if !r.Inside {
-		// Of a call from inside these are the MCP request's, and say nothing of this call.
+		// In a call from inside, these headers belong to the MCP request and do not describe this
+		// call.
 		names = append(names, "Content-Type", "Content-Encoding", "Idempotency-Key", "If-None-Match")
 	}
 	header := http.Header{"X-Request-Id": {r.ID}}
@@ -65,8 +66,8 @@ func headerFor(r *Request) http.Header {
 	return header
 }
 
-// fill puts parameters into the path's template. What can't be one segment names nothing:
-// a value with a slash must not lead to another operation.
+// fill inserts parameters into the path's template. A value that can't be a single segment is
+// refused: a value with a slash must not lead to another operation.
 func fill(o Operation, params map[string]string) (path string, ok bool) {
 	segments := strings.Split(o.Path, "/")
 	for i, segment := range segments {
@@ -83,12 +84,12 @@ func fill(o Operation, params map[string]string) (path string, ok bool) {
 	return strings.Join(segments, "/"), true
 }
 
-// recorder keeps an answer, and no more of it than limit bytes.
+// recorder records an answer, up to limit bytes.
 type recorder struct {
 	status int
 	header http.Header
 	body   bytes.Buffer
-	limit  int // 0: none
+	limit  int // 0: no limit
 	wrote  bool
 	cut    bool
 }

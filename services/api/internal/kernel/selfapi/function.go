@@ -9,29 +9,29 @@ import (
 
 // Function is an operation that is called within the process.
 type Function interface {
-	// Handle answers a call. An error that is a *problem.Problem is answered as it stands.
+	// Handle answers a call. An error that is a *problem.Problem is the answer.
 	Handle(ctx context.Context, r *Request) (*Response, error)
-	// Permits reports, without a call, whether a caller would get past the scopes that the
-	// function asks for. principal may be nil.
+	// Permits reports, without a call, whether a caller has the scopes that the function requires.
+	// principal may be nil.
 	Permits(principal *apikey.Principal) bool
 }
 
 // Request is one call of a function.
 type Request struct {
-	Query  string            // as it came, without its ?
-	Params map[string]string // of the path, decoded
-	Header http.Header       // of the request that has led to the call
+	Query  string            // as it arrived, without its ?
+	Params map[string]string // parameters of the path, decoded
+	Header http.Header       // of the request that led to the call
 	Body   []byte
-	// Host and Scheme are those that the client used. Base is what links to paths of ours
-	// begin with; empty: they are paths alone.
+	// Host and Scheme are those that the client used. Base is the beginning of links to paths of
+	// ours; empty: links are paths only.
 	Host, Scheme, Base string
 	Remote             string // the client's address, without the port
-	ID                 string // what X-Request-Id says
+	ID                 string // the X-Request-Id
 	// Principal is the caller; nil: not known.
 	Principal *apikey.Principal
-	// Inside marks a call on behalf of an AI client, whose header speaks of another message.
+	// Inside marks a call on behalf of an AI client, whose header belongs to another message.
 	Inside bool
-	// MaxAnswer is how long the answer may be, in bytes; 0: as long as it likes.
+	// MaxAnswer is the maximum length of the answer, in bytes; 0: no limit.
 	MaxAnswer int
 }
 
@@ -42,7 +42,7 @@ type Response struct {
 	Body   []byte
 }
 
-// open is a Function for everybody.
+// open is a Function without access control.
 type open func(ctx context.Context, r *Request) (*Response, error)
 
 // Handle implements Function.

@@ -19,13 +19,13 @@ import (
 // docs, and have no data of any account.
 const GuidesModule = "docs"
 
-// The exports of the module. Each guide is an export too, under the name of its file.
+// The exports of the module. Each guide is also an export, under the name of its file.
 const (
 	ExportSearchDocs = "searchDocs"
 	ExportReadDoc    = "readDoc"
 )
 
-// Bounds of a search and of what is read at once, in characters, results and bytes.
+// Bounds of a search, and of a read, in characters, results and bytes.
 const (
 	maxQuestion = 200
 	maxPath     = 200
@@ -61,7 +61,7 @@ type hit struct {
 
 // searchDocs answers with the sections that match the query best.
 func searchDocs(library *docsite.Library, r *Request) (*Response, error) {
-	asked, _ := url.ParseQuery(r.Query) // what can't be read is missing
+	asked, _ := url.ParseQuery(r.Query) // unreadable parts count as missing
 	query, limit := asked.Get("query"), fewHits
 	var faults []problem.Fault
 	if strings.TrimSpace(query) == "" || utf8.RuneCountInString(query) > maxQuestion || !utf8.ValidString(query) {
@@ -92,7 +92,7 @@ func searchDocs(library *docsite.Library, r *Request) (*Response, error) {
 
 // readDoc answers with a guide or a section of one.
 func readDoc(library *docsite.Library, r *Request) (*Response, error) {
-	asked, _ := url.ParseQuery(r.Query) // what can't be read is missing
+	asked, _ := url.ParseQuery(r.Query) // unreadable parts count as missing
 	path := asked.Get("path")
 	if path == "" || len(path) > maxPath {
 		return nil, problem.Invalid(problem.Fault{Parameter: "path", Detail: "must have 1 to " + strconv.Itoa(maxPath) + " bytes"})
@@ -100,7 +100,8 @@ func readDoc(library *docsite.Library, r *Request) (*Response, error) {
 	return page(library, path, maxReading)
 }
 
-// page answers with at most size bytes of Markdown. If something is left out, it lists the sections where that is.
+// page answers with at most size bytes of Markdown. If it has to cut the text, it lists the sections that are left
+// out.
 func page(library *docsite.Library, path string, size int) (*Response, error) {
 	read, ok, err := library.Read(path, size)
 	if err != nil {

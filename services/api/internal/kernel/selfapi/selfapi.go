@@ -1,6 +1,6 @@
-// Package selfapi has the API's own operations as Go functions, for routes of a gateway that
-// runs in the same process: each operation of the HTTP API under its operation id, answered
-// by the same handler, and what the API has no operation for: the events with a sample of each, and the receivers' guide.
+// Package selfapi has the API's own operations as Go functions, for routes of a gateway in the same process: each
+// operation of the HTTP API under its operation id, answered by the same handler. It also has functions without an
+// operation in the API: the event types with a sample of each, and the receivers' guide.
 package selfapi
 
 import (
@@ -13,35 +13,35 @@ import (
 	"waybill.dev/shared/problem"
 )
 
-// Module is the name that route files import the operations by.
+// Module is the name by which route files import the operations.
 const Module = "waybill"
 
-// The exports that are no operation of the API.
+// The exports that are not operations of the API.
 const (
 	ExportCatalogue = "listEventTypes"
 	ExportGuide     = "receiverGuide"
 	ExportAsk       = "askWhyNotDelivered"
 )
 
-// Operation is an operation of the API: its method and path, and what a caller needs.
+// Operation is an operation of the API: its method and path, and the scopes that a caller needs.
 type Operation struct {
-	ID     string // as the OpenAPI document names it
+	ID     string // as in the OpenAPI document
 	Method string
 	Path   string // a {name} stands for one segment
 	Scope  domain.Scope
-	Or     domain.Scope // another scope that will do; empty: there is none
-	And    domain.Scope // another scope that is needed, too; empty: there is none
-	// News are the kinds of news after which its answer may be another.
+	Or     domain.Scope // another scope that is enough; empty: none
+	And    domain.Scope // another scope that is required, too; empty: none
+	// News are the kinds of news after which the operation's answer may change.
 	News []news.Kind
-	// Slashes lets a parameter have slashes, which are sent escaped.
+	// Slashes allows slashes in a parameter, which are sent escaped.
 	Slashes bool
 }
 
 // Options of the module; both are required.
 type Options struct {
 	Operations []Operation
-	// API is the HTTP API. It takes the caller that a request's context names, see
-	// auth.WithPrincipal, and is not called before the first route is.
+	// API is the HTTP API. It accepts the caller in a request's context, see auth.WithPrincipal, and is not called before
+	// the first route is.
 	API http.Handler
 }
 
@@ -83,7 +83,7 @@ func (o *own) Permits(principal *apikey.Principal) bool {
 	return needs.Scope == "" || permits(principal, needs.Scope) || needs.Or != "" && permits(principal, needs.Or)
 }
 
-// ChangesWith returns the kinds of news after which its answer may be another.
+// ChangesWith returns the kinds of news after which the operation's answer may change.
 func (o *own) ChangesWith() []string {
 	kinds := make([]string, len(o.operation.News))
 	for i, kind := range o.operation.News {

@@ -19,7 +19,7 @@ func (c *Call) Answer(status int, value any) error {
 	return c.Send(status, body)
 }
 
-// Send writes a body that is JSON already.
+// Send writes a body that is already JSON.
 func (c *Call) Send(status int, body []byte) error {
 	c.Write(status, contentJSON, body)
 	return nil
@@ -31,7 +31,7 @@ func (c *Call) Write(status int, contentType string, body []byte) {
 	header.Set("Content-Length", strconv.Itoa(len(body)))
 	header.Set("Content-Type", contentType)
 	c.Writer.WriteHeader(status)
-	_, _ = c.Writer.Write(body) // a client that is gone can't be told
+	_, _ = c.Writer.Write(body) // a client that is gone gets no answer
 }
 
 // Created answers with the thing that was made, and its path.
@@ -43,14 +43,14 @@ func (c *Call) Created(path string, value any) error {
 // NoContent answers that the work is done, without a body.
 func (c *Call) NoContent() error { return c.Bare(http.StatusNoContent) }
 
-// Bare answers with a status alone.
+// Bare answers with a status only.
 func (c *Call) Bare(status int) error {
 	c.gin.Status(status)
 	c.gin.Writer.WriteHeaderNow()
 	return nil
 }
 
-// Stamp writes a time as all answers have it; nil for none.
+// Stamp returns a time in the format of all answers; nil for the zero time.
 func Stamp(t time.Time) *string {
 	if t.IsZero() {
 		return nil
@@ -59,7 +59,7 @@ func Stamp(t time.Time) *string {
 	return &text
 }
 
-// Optional is nil for empty text, which is then written as null.
+// Optional returns a pointer to the text, or nil for empty text, which is then written as null.
 func Optional(text string) *string {
 	if text == "" {
 		return nil

@@ -14,7 +14,7 @@ import (
 
 const maxUserAgent = 256
 
-// caller returns the caller as the audit log has them.
+// caller returns the caller in the form of the audit log.
 func (c *Call) caller() domain.Caller {
 	return domain.Caller{
 		Account: c.Principal.Account, Sub: c.Principal.ID, Type: c.Principal.Type, KeyID: c.Principal.KeyID,
@@ -25,8 +25,8 @@ func (c *Call) caller() domain.Caller {
 	}
 }
 
-// noteRefusal writes to the audit log that a known caller was refused a change. Refusals that are to spare the store
-// are not written.
+// noteRefusal writes to the audit log that a known caller was refused a change. Refusals that protect the store from
+// load are not written.
 func (c *Call) noteRefusal(err error) {
 	if c.route.Action == "" || c.Principal.Account == "" {
 		return
@@ -41,7 +41,7 @@ func (c *Call) noteRefusal(err error) {
 	})
 }
 
-// plainName matches the names and ids that Waybill gives or takes. Its keys have another form.
+// plainName matches the names and ids that Waybill makes or accepts. API keys have another form.
 var plainName = regexp.MustCompile(`^([a-z0-9-]{1,128}|(key|eusr)_[0-9A-Za-z]{24}|[0-9A-Za-z]{22})$`)
 
 // refusedResources returns the things that the path names, except the account, whose log it is. The name of a thing
@@ -71,14 +71,14 @@ func (c *Call) refusedResources(code problem.Code) []domain.Resource {
 	return list
 }
 
-// creating is the beginning of the actions that make one thing.
+// creating is the beginning of the names of actions that make one thing.
 const creating = "create-"
 
-// triedName matches the names of things that are yet to be made, and hostnames.
+// triedName matches the names of things that do not exist yet, and hostnames.
 var triedName = regexp.MustCompile(`^([a-z0-9.-]{1,253}|[A-Z][A-Z0-9_]{0,63})$`)
 
-// tried returns the name of the thing that a refused request was to make: the name in the body, and for a webhook its
-// host. The name is empty if the body has not been read, or has no such name.
+// tried returns the name of the thing that a refused request would have made: the name in the body, or for a webhook
+// its host. The name is empty if the body has not been read, or has no such name.
 func (c *Call) tried() string {
 	kind, creates := strings.CutPrefix(c.route.Action, creating)
 	if !creates || c.body == nil {
@@ -106,9 +106,9 @@ func (c *Call) tried() string {
 	return name
 }
 
-// InvalidateKeys makes the authenticator forget the keys that it knows, before a change of keys is
-// answered. It does so, too, when it is not known from err whether the change came about.
-// A handler that changes accounts, buckets, consumers or keys must call InvalidateKeys. InvalidateKeys returns err.
+// InvalidateKeys makes the authenticator forget its cached keys, before a change of keys is answered. It also does so
+// when err leaves open whether the change was made. A handler that changes accounts, buckets, consumers or keys must
+// call InvalidateKeys. InvalidateKeys returns err.
 func (c *Call) InvalidateKeys(err error) error {
 	if err == nil || !refusal(err) {
 		c.kernel.Keys.Changed(c.Context())
@@ -116,8 +116,8 @@ func (c *Call) InvalidateKeys(err error) error {
 	return err
 }
 
-// MayGive refuses scopes that the caller does not have: it may neither give them to a
-// consumer, nor touch the keys of one that has them.
+// MayGive refuses scopes that the caller lacks: the caller may neither give them to a consumer, nor touch the keys of
+// a consumer that has them.
 func (c *Call) MayGive(scopes []domain.Scope) error {
 	if !auth.Exceeds(scopes, c.Principal) {
 		return nil

@@ -25,30 +25,30 @@ import (
 // noTemplate is the template of a request whose path has no route.
 const noTemplate = "none"
 
-// Call is one request, with the facts known of its caller.
+// Call is one request, with its caller.
 type Call struct {
 	Request   *http.Request
 	Writer    http.ResponseWriter
-	Principal apikey.Principal // zero, where the route is open to all
+	Principal apikey.Principal // zero if the route needs no key
 
 	kernel   *kernel
 	gin      *gin.Context
-	route    *route // nil: the path has none
-	id       string // of the request
-	template string // of the path, as logs and metrics may tell it
+	route    *route // nil: the path has no route
+	id       string // id of the request
+	template string // template of the path, for logs and metrics
 
 	whole  context.Context //nolint:containedctx // of the request, however long it takes
 	part   context.Context //nolint:containedctx // of what is done now, see begin
 	cancel context.CancelFunc
 	lease  *body.Lease // nil: no body has been read
 
-	made      map[news.Kind]string // ids of what was made
+	made      map[news.Kind]string // ids of the things that were made
 	unchanged bool
 
 	reading
 }
 
-// take returns what answers the requests that gin has found r for; nil: it has found none.
+// take returns the handler of the requests for which gin has found r; nil: no route was found.
 func (k *kernel) take(r *route, answer func(*Call)) gin.HandlerFunc {
 	template := noTemplate
 	if r != nil {
@@ -63,8 +63,8 @@ func (k *kernel) take(r *route, answer func(*Call)) gin.HandlerFunc {
 	}
 }
 
-// identify gives the request an id: the caller's own when it is 1 to 128 visible ASCII
-// characters, otherwise a fresh one. It also sets what every answer carries.
+// identify sets the request's id: the caller's own when it is 1 to 128 visible ASCII characters,
+// otherwise a new one. It also sets the headers of every answer.
 func (c *Call) identify() {
 	c.id = requestid.Of(c.Request.Header)
 	header := c.Writer.Header()
@@ -73,7 +73,7 @@ func (c *Call) identify() {
 	header.Set("Cache-Control", "no-store")
 }
 
-// run answers, see answerSlashes.
+// run runs answer and finishes the request; see answerSlashes.
 func (c *Call) run(answer func(*Call)) {
 	defer c.recovered()
 	if escapedSlash(c.Request.URL) {
@@ -86,7 +86,7 @@ func (c *Call) run(answer func(*Call)) {
 func (c *Call) observe(took time.Duration) {
 	status := c.gin.Writer.Status()
 	if c.route != nil && (c.route.Stream || c.route.Wait > 0) && status/100 == 2 {
-		took = 0 // how long somebody looks on says nothing of how fast it is answered
+		took = 0 // the duration of a stream says nothing about the speed of answers
 	}
 	if c.route != nil && c.template == c.route.Path {
 		c.kernel.metrics.routed(c.route, c.Request.Method, status, took)
@@ -99,8 +99,8 @@ func (c *Call) observe(took time.Duration) {
 	}
 }
 
-// recovered answers a panic with a problem that tells nothing of the inside. The value of
-// the panic is logged only when the runtime made it: any other may hold a secret.
+// recovered answers a panic with a problem that reveals no internals. The value of the panic is logged
+// only when the runtime made it: any other may hold a secret.
 func (c *Call) recovered() {
 	value := recover()
 	if value == nil {
@@ -116,18 +116,18 @@ func (c *Call) recovered() {
 	c.kernel.Logger.Error("panic while serving a request", "panic", text, "route", c.template,
 		"requestId", c.id, "stack", string(debug.Stack()))
 	if c.gin.Writer.Written() {
-		panic(http.ErrAbortHandler) // a cut answer must not look like a whole one
+		panic(http.ErrAbortHandler) // a cut answer must not look like a complete one
 	}
 	c.fail(errInternal)
 }
 
-// serve checks who calls and whether that is permitted, then lets the route answer.
+// serve authenticates the caller, checks the caller's rights, and calls the route's handler.
 func (c *Call) serve() {
 	c.whole = c.Request.Context()
 	c.begin()
 	defer c.end()
 	if c.route.Long {
-		// The deadline for reading, when it passes, would end the request.
+		// An expired read deadline would end the request.
 		_ = http.NewResponseController(c.Writer).SetReadDeadline(time.Now().Add(longBudget + budget))
 	}
 	if c.route.Wait > 0 {
@@ -150,7 +150,7 @@ func (c *Call) serve() {
 	c.tell()
 }
 
-// Made names a thing that was made, of a kind that the route tells.
+// Made notes the id of a new thing, of a kind in the route's Tells.
 func (c *Call) Made(kind news.Kind, id string) {
 	if c.made == nil {
 		c.made = make(map[news.Kind]string)
@@ -158,7 +158,7 @@ func (c *Call) Made(kind news.Kind, id string) {
 	c.made[kind] = id
 }
 
-// Unchanged says that the request has changed nothing.
+// Unchanged notes that the request has changed nothing.
 func (c *Call) Unchanged() { c.unchanged = true }
 
 // tell announces the changes that the route makes.
@@ -177,7 +177,7 @@ func (c *Call) tell() {
 	}
 }
 
-// begin gives what follows the whole of the time that the route has.
+// begin starts the full time limit of the route again.
 func (c *Call) begin() {
 	if c.cancel != nil {
 		c.cancel()
@@ -189,16 +189,16 @@ func (c *Call) begin() {
 	c.part, c.cancel = context.WithTimeout(c.whole, c.route.limit)
 }
 
-// end gives back what the request has taken.
+// end releases the resources of the request.
 func (c *Call) end() {
 	c.cancel()
 	c.lease.Release()
 }
 
-// Context ends when the time of what is done now is over.
+// Context returns the context of the current part of the request. It ends with that part's time limit.
 func (c *Call) Context() context.Context { return c.part }
 
-// admit finds out who the caller is, and refuses callers who may not do what the route does, or not now.
+// admit authenticates the caller, and refuses callers that may not use the route, or not now.
 func (c *Call) admit() error {
 	if c.route.Scope == "" {
 		c.audit()
@@ -218,7 +218,7 @@ func (c *Call) admit() error {
 	return nil
 }
 
-// audit has changes written to the audit log as the caller's, where the route makes any.
+// audit attributes changes in the audit log to the caller, if the route makes any.
 func (c *Call) audit() {
 	if c.route.Action != "" {
 		caller := c.caller()
@@ -226,8 +226,8 @@ func (c *Call) audit() {
 	}
 }
 
-// authenticate finds out who calls: whom the context names when the call comes from a
-// gateway route, where that was found out, otherwise whose key it carries.
+// authenticate finds the caller: in the context if the call comes from a gateway route, which has
+// already authenticated the caller, otherwise by the key in the request.
 func (c *Call) authenticate(ctx context.Context) (apikey.Principal, error) {
 	if principal, ok := auth.FromContext(ctx); ok {
 		return principal, nil
@@ -239,8 +239,8 @@ func (c *Call) authenticate(ctx context.Context) (apikey.Principal, error) {
 	return c.kernel.Authenticator.Authenticate(ctx, key)
 }
 
-// Holds reports whether the caller may still do what the route does, for routes that answer for
-// long. While nobody can tell, it holds: nothing can be revoked then either.
+// Holds reports whether the caller may still use the route, for routes that answer for a long time.
+// While that can't be checked, it returns true: no key can be revoked in that time either.
 func (c *Call) Holds() bool {
 	ctx, cancel := context.WithTimeout(c.part, budget)
 	defer cancel()
@@ -251,10 +251,10 @@ func (c *Call) Holds() bool {
 	return err == nil && now.Account == c.Principal.Account && c.route.permits(now)
 }
 
-// Bootstrap reports whether it is the bootstrap key that calls.
+// Bootstrap reports whether the caller uses the bootstrap key.
 func (c *Call) Bootstrap() bool { return c.Principal.Type == apikey.TypeBootstrap }
 
-// view is how the request is seen from outside.
+// view returns the request as it is seen from outside.
 func (c *Call) view() edge.View {
 	if e := c.kernel.Edge; e != nil && !e.Plain() && !edge.Known(c.Request.Context()) {
 		return e.See(c.Request)
@@ -262,8 +262,8 @@ func (c *Call) view() edge.View {
 	return edge.Of(c.Request)
 }
 
-// seen returns the request with a context that says how it is seen from outside. It is a copy
-// then, which only those need who can't ask view.
+// seen returns the request with a context that says how it is seen from outside. That makes a copy,
+// which only code that can't call view needs.
 func (c *Call) seen() *http.Request {
 	if e := c.kernel.Edge; e != nil && !e.Plain() && !edge.Known(c.Request.Context()) {
 		return c.Request.WithContext(edge.With(c.Request.Context(), e.See(c.Request)))
@@ -271,7 +271,7 @@ func (c *Call) seen() *http.Request {
 	return c.Request
 }
 
-// WholeLink is Link where a path alone would not do.
+// WholeLink is Link for places where a path alone is not enough.
 func (c *Call) WholeLink(path string) string {
 	v := c.view()
 	if v.Base == "" {

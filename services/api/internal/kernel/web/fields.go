@@ -18,31 +18,29 @@ const (
 	tagPrefix      = "tag."
 )
 
-// ExtraTooLarge is what is wrong with tags, or metadata, of more than MaxExtra bytes as JSON.
+// ExtraTooLarge is the fault of tags, or metadata, of more than MaxExtra bytes as JSON.
 const ExtraTooLarge = "must have at most 16 KiB"
 
-// Changes are what a request changes of a T, read before it is known whether all of the
-// request is good.
+// Changes are the changes to a T in a request, collected before the whole request has been checked.
 type Changes[T any] []func(*T)
 
 // Add adds a change.
 func (c *Changes[T]) Add(change func(*T)) { *c = append(*c, change) }
 
-// Apply makes the changes to v.
+// Apply applies the changes to v.
 func (c *Changes[T]) Apply(v *T) {
 	for _, change := range *c {
 		change(v)
 	}
 }
 
-// Make is Apply where a change may be refused; it refuses none.
+// Make is Apply for callers whose changes may be refused; it never refuses any.
 func (c *Changes[T]) Make(v *T) error {
 	c.Apply(v)
 	return nil
 }
 
-// ReadName reads a name of minimum to maximum lower-case letters, digits and hyphens, which
-// must be there.
+// ReadName reads a required name of minimum to maximum lower-case letters, digits and hyphens.
 func ReadName(f *input.Form, minimum, maximum int) string {
 	f.Require("name")
 	name, ok := f.Text("name", 0, math.MaxInt32)
@@ -64,7 +62,7 @@ func validName(name string, minimum, maximum int) bool {
 	return true
 }
 
-// ReadTags reads tags, which replace all that were there.
+// ReadTags reads tags, which replace all existing ones.
 func ReadTags(f *input.Form) (tags map[string]string, ok bool) {
 	pairs, ok := f.Pairs("tags", maxTags)
 	if !ok {
@@ -82,7 +80,7 @@ func ReadTags(f *input.Form) (tags map[string]string, ok bool) {
 	return tags, true
 }
 
-// Tags reads the tags that the query wants a resource to have; nil: none.
+// Tags reads the tags that the query requires of a resource; nil: none.
 func (c *Call) Tags() map[string]string { return c.Query().Prefixed(tagPrefix) }
 
 // ReadChoice reads a member that must be one of the allowed values.
@@ -98,7 +96,7 @@ func ReadChoice[T ~string](f *input.Form, name string, allowed []T) (value T, ok
 	return T(text), true
 }
 
-// MustBeOneOf is what is wrong with a value that is none of the allowed ones.
+// MustBeOneOf is the fault of a value that is not one of the allowed ones.
 func MustBeOneOf[T ~string](allowed []T) string {
 	words := make([]string, len(allowed))
 	for i, value := range allowed {
@@ -107,7 +105,7 @@ func MustBeOneOf[T ~string](allowed []T) string {
 	return "must be one of " + strings.Join(words, ", ")
 }
 
-// PathIn returns the path of something that belongs to an account.
+// PathIn returns the path of a thing that belongs to an account.
 func PathIn(account string, segments ...string) string {
 	var b strings.Builder
 	b.WriteString(accountsPath)

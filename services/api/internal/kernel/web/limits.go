@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// limits bounds the requests of each account; a batch counts by its events. An account may
-// save up those of a second. Publishing and everything else have an allowance of their own,
-// so that no stream of events keeps anybody from revoking the key that sends it. Accounts
-// are few; only known ones get here.
+// limits bounds the requests of each account; a batch counts by its events. An account may save up
+// the requests of one second. Publishing has an allowance of its own, so that a stream of events
+// does not prevent the revocation of the key that sends it. There are few accounts, and only known
+// ones get here.
 type limits struct {
 	perSecond  float64
 	burst      float64
@@ -19,16 +19,16 @@ type limits struct {
 	allowances map[allowanceOf]*allowance
 }
 
-// allowanceOf names an allowance.
+// allowanceOf identifies an allowance.
 type allowanceOf struct {
 	account    string
 	publishing bool
 }
 
-// rounding is what arithmetic may take away from an account.
+// rounding is the error of floating point arithmetic that is ignored.
 const rounding = 1e-9
 
-// allowance is what an account may still do.
+// allowance is the number of requests that an account may still make.
 type allowance struct {
 	left float64
 	at   time.Time
@@ -38,15 +38,15 @@ func newLimits(perSecond float64) *limits {
 	return &limits{perSecond: perSecond, burst: max(1, math.Floor(perSecond)), allowances: make(map[allowanceOf]*allowance)}
 }
 
-// quota is what an account is told of its limit.
+// quota is what an account is told about its limit.
 type quota struct {
 	limit, remaining int
-	reset            time.Duration // until all of it is there again
-	wait             time.Duration // until what was asked for may be tried again; 0: it was granted
-	never            bool          // it is more than can be saved up
+	reset            time.Duration // time until the whole allowance is available
+	wait             time.Duration // time until the request may be tried again; 0: it was granted
+	never            bool          // the request is larger than the whole allowance
 }
 
-// take grants n more requests, or none of them. Of a batch, as many as before tells were
+// take grants n more requests, or none of them. before is how many requests of the same batch were
 // granted already; they are given back if the rest is refused.
 func (l *limits) take(of allowanceOf, n, before int, now time.Time) quota {
 	l.mu.Lock()
@@ -72,14 +72,14 @@ func (l *limits) take(of allowanceOf, n, before int, now time.Time) quota {
 	return q
 }
 
-// until returns how long it takes from left to wanted.
+// until returns how long the allowance takes to grow from left to wanted.
 func (l *limits) until(wanted, left float64) time.Duration {
 	seconds := max(0, wanted-left) / l.perSecond
 	return time.Duration(min(seconds*float64(time.Second), math.MaxInt64/2))
 }
 
-// charge charges n requests to the caller's account, see take, and tells in the answer's
-// header what is left.
+// charge charges n requests to the caller's account, see take, and sets the headers with the
+// remaining allowance.
 func (c *Call) charge(n, before int) error {
 	if c.kernel.limits.perSecond <= 0 || n <= 0 {
 		return nil

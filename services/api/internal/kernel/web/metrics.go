@@ -28,10 +28,10 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	return m
 }
 
-// ofRoute has what nearly every request to a route is counted by. It is not there before the
-// first one, as no counter of a label is.
+// ofRoute has the metrics of nearly all requests to a route. Like every counter with labels, they
+// are created at the first request.
 type ofRoute struct {
-	good    func() prometheus.Counter // with the route's own method, and answered with 2xx
+	good    func() prometheus.Counter // with the route's own method, answered with 2xx
 	latency func() prometheus.Observer
 }
 
@@ -52,7 +52,7 @@ func (m *metrics) routed(r *route, method string, status int, took time.Duration
 	r.metrics.latency().Observe(took.Seconds())
 }
 
-// request counts a request that no route of ours has answered.
+// request counts a request that no route of the API has answered.
 func (m *metrics) request(method, route string, status int, took time.Duration) {
 	m.requests.WithLabelValues(knownMethod(method), route, class(status)).Inc()
 	m.latency.WithLabelValues(route).Observe(took.Seconds())
@@ -60,7 +60,7 @@ func (m *metrics) request(method, route string, status int, took time.Duration) 
 
 func class(status int) string { return strconv.Itoa(status/100) + "xx" }
 
-// knownMethod bounds what the method label of a metric can be.
+// knownMethod bounds the values of the method label of a metric.
 func knownMethod(method string) string {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:

@@ -9,13 +9,12 @@ import (
 	"waybill.dev/shared/store"
 )
 
-// maxAnswer is where a page of a list ends, in bytes, whatever its limit is; it has one
-// entry at least. The store reads no more than fits either.
+// maxAnswer is the size in bytes at which a page of a list ends, whatever its limit is; it has at
+// least one entry. The store does not read more than fits either.
 const maxAnswer = store.MaxPageBytes
 
-// Listing is how all lists of what belongs to an account look. A page that is cut for its
-// size has fewer entries than limit: the next one starts at offset and the number of its
-// entries.
+// Listing is the form of all lists of an account's resources. A page that is cut for its size has
+// fewer entries than limit: the next one starts at offset plus the number of its entries.
 type Listing[V any] struct {
 	Data   []V `json:"data"`
 	Limit  int `json:"limit"`
@@ -23,7 +22,7 @@ type Listing[V any] struct {
 	Total  int `json:"total"`
 }
 
-// List returns a page of items, each as callers see it.
+// List returns a page of items, each in the form for callers.
 func List[D, V any](page store.Page, total int, items []D, view func(D) V) (Listing[jsontext.Value], error) {
 	data, err := Fitting(items, view)
 	return Listing[jsontext.Value]{Data: data, Limit: page.Limit, Offset: page.Offset, Total: total}, err
@@ -38,7 +37,7 @@ func AnswerList[D, V any](c *Call, page store.Page, total int, items []D, view f
 	return c.Answer(http.StatusOK, list)
 }
 
-// Fitting encodes the first items, so many of them as make a page.
+// Fitting encodes the first items, as many as fit on a page.
 func Fitting[D, V any](items []D, view func(D) V) ([]jsontext.Value, error) {
 	values, size := make([]jsontext.Value, 0, len(items)), 0
 	for _, item := range items {
@@ -63,7 +62,7 @@ func Views[D, V any](items []D, view func(D) V) []V {
 	return views
 }
 
-// CursorPage is a page of a list that goes on at a cursor; empty: it is at its end.
+// CursorPage is a page of a list. The next page begins at its cursor; empty: this is the last page.
 type CursorPage[V any] struct {
 	Data       []V     `json:"data"`
 	NextCursor *string `json:"nextCursor"`

@@ -12,10 +12,10 @@ import (
 	"waybill.dev/shared/store"
 )
 
-// retryAfter is what callers are told to wait while the store is away.
+// retryAfter is the wait that callers are told while the store is away.
 const retryAfter = 2 * time.Second
 
-// The problems that have nothing to tell but their kind. They are never changed.
+// The problems without details. They are never changed.
 var (
 	errNoRoute   = problem.New(problem.NotFound, "There is nothing at this path.")
 	errNoAccount = problem.New(problem.NotFound, "There is no such account.")
@@ -23,13 +23,13 @@ var (
 	errInternal  = problem.New(problem.Internal, "Something went wrong on our side.")
 )
 
-// Conflict is what a request is refused with that is at odds with what there is.
+// Conflict returns the problem of a request that conflicts with the present state.
 func Conflict(detail string) error { return problem.New(problem.Conflict, detail) }
 
-// ReadByPull tells a caller why a webhook whose receiver reads the feed gets no test and no replay.
+// ReadByPull is the reason why a webhook with delivery pull gets no test and no replay.
 const ReadByPull = "The webhook is read by pull: nothing is sent to it. Its feed has its events."
 
-// Taken tells a name that is in use from other errors.
+// Taken turns the error for a name in use into a problem. It returns other errors unchanged.
 func Taken(err error, detail string) error {
 	if errors.Is(err, domain.ErrConflict) {
 		return Conflict(detail)
@@ -37,10 +37,12 @@ func Taken(err error, detail string) error {
 	return err
 }
 
-// KeyReused tells an idempotency key that came with another body before from other errors.
+// KeyReused turns the error for an idempotency key that was used with another body into a problem.
+// It returns other errors unchanged.
 func KeyReused(err error) error { return Taken(err, "The idempotency key was used with another body.") }
 
-// CursorFault tells a cursor that the store did not make from other errors.
+// CursorFault turns the error for a cursor that the store did not make into a fault. It returns
+// other errors unchanged.
 func CursorFault(err error) error {
 	if errors.Is(err, store.ErrCursor) {
 		return problem.Invalid(problem.Fault{Parameter: "cursor", Detail: BadCursor})
@@ -48,24 +50,24 @@ func CursorFault(err error) error {
 	return err
 }
 
-// BadCursor is what is wrong with a cursor that no list has given.
+// BadCursor is the fault of a cursor that does not come from the list.
 const BadCursor = "is not a cursor of this list"
 
-// Unavailable is what a request is answered with that can't be served now.
+// Unavailable returns the problem for a request that can't be served now.
 func Unavailable(detail string) *problem.Problem {
 	p := problem.New(problem.Unavailable, detail)
 	p.RetryAfter = retryAfter
 	return p
 }
 
-// TooMany refuses a request until it may be tried again.
+// TooMany refuses a request, and says when it may be tried again.
 func TooMany(wait time.Duration, detail string) *problem.Problem {
 	p := problem.New(problem.RateLimited, detail)
 	p.RetryAfter = wait
 	return p
 }
 
-// lacks is what a caller is refused with that may not do what the route does.
+// lacks returns the problem for a caller without the rights for the route.
 func (c *Call) lacks() error {
 	r := c.route
 	required, takes := []domain.Scope{r.Scope}, string(r.Scope)
@@ -78,7 +80,7 @@ func (c *Call) lacks() error {
 	return problem.Lacking(takes, problem.Scopes{Required: required, Granted: c.Principal.Scopes})
 }
 
-// BootstrapOnly refuses all keys but the bootstrap key.
+// BootstrapOnly refuses all keys except the bootstrap key.
 func (c *Call) BootstrapOnly() {
 	if !c.Bootstrap() {
 		c.Refuse(problem.Lacking("the bootstrap key", problem.Scopes{Granted: c.Principal.Scopes}))
@@ -91,8 +93,8 @@ func refusal(err error) bool {
 	return errors.Is(err, domain.ErrNotFound) || errors.Is(err, domain.ErrConflict) || errors.As(err, &p)
 }
 
-// fail answers with the problem that err stands for. What no caller can do anything about
-// is logged, and answered with 500.
+// fail answers with the problem for err. An error that no caller can fix is logged, and answered
+// with 500.
 func (c *Call) fail(err error) {
 	p := toProblem(err)
 	if p.Code == problem.NotFound && c.route != nil && errors.Is(err, domain.ErrNotFound) {
@@ -105,7 +107,7 @@ func (c *Call) fail(err error) {
 		c.kernel.Logger.Debug("request could not be served", "error", err, "route", c.template, "requestId", c.id)
 	}
 	p.Write(c.Writer, c.Request, c.id)
-	c.gin.Writer.WriteHeaderNow() // else the answer to HEAD gets gin's own text
+	c.gin.Writer.WriteHeaderNow() // otherwise gin adds its own text to the answer to HEAD
 }
 
 func toProblem(err error) *problem.Problem {

@@ -20,12 +20,12 @@ import (
 
 // Limits of a request.
 const (
-	// MaxBody is how many bytes the body of a request for a resource may have. Events have
-	// limits of their own.
+	// MaxBody is the maximum size of a request body for a resource, in bytes. Events have limits of
+	// their own.
 	MaxBody = 1 << 20
-	// MaxPage is how many entries a page of a list may have.
+	// MaxPage is the maximum number of entries on a page of a list.
 	MaxPage = 1000
-	// MaxSearch is how many characters a text may have that lists are searched for.
+	// MaxSearch is the maximum length of a text to search for in lists, in characters.
 	MaxSearch = 128
 	// MaxOffset is the largest offset at which a page may begin.
 	MaxOffset = math.MaxUint32
@@ -34,31 +34,31 @@ const (
 	maxIdempotencyKey = 255
 )
 
-// reading collects what is read of a request and what is wrong with it. Check reports the
-// faults, so a handler can read the whole request first. Their order is:
+// reading collects the parts of a request that were read, and their faults. Check reports the faults, so
+// a handler can read the whole request first. Their order is:
 //
-//   - What makes all else pointless comes first, and alone: an account or a resource that the
-//     path names and that is not there (404), a caller who may not do this (403), a malformed
-//     Idempotency-Key. After it, no body is read.
-//   - Then a body that can't be read: too large, too slow, of another type.
-//   - Then the faults of the query and of the body, together.
+//    - What makes all else pointless comes first, and alone: an account or a resource that the
+//      path names and that is not there (404), a caller who may not do this (403), a malformed
+//      Idempotency-Key. After it, no body is read.
+//    - Then a body that can't be read: too large, too slow, of another type.
+//    - Then the faults of the query and of the body, together.
 type reading struct {
 	refusal error
-	query   *input.Query // nil: nobody has asked for it
+	query   *input.Query // nil: not read yet
 	body    []byte
 	bodyErr error
 	form    *input.Form // nil: the body is no form
 }
 
-// Refuse has Check fail with err, unless something before was refused.
+// Refuse makes Check fail with err, unless there is an earlier refusal.
 func (r *reading) Refuse(err error) {
 	if r.refusal == nil {
 		r.refusal = err
 	}
 }
 
-// Check returns what is wrong with what was read, or nil. Parameters of the query that were not read are
-// faults.
+// Check returns the faults of everything that was read, or nil. Parameters of the query that were not
+// read are faults.
 func (c *Call) Check() error {
 	if c.refusal != nil {
 		return c.refusal
@@ -73,8 +73,8 @@ func (c *Call) Check() error {
 	return join(c.Query().Err(), bodyErr)
 }
 
-// join puts the faults of the query and those of the body into one problem. A body that can't
-// be read comes before them.
+// join joins the faults of the query and of the body in one problem. A body that can't be read takes
+// precedence.
 func join(query, body error) error {
 	switch {
 	case body == nil:
@@ -92,8 +92,8 @@ func join(query, body error) error {
 // Param returns a parameter of the path.
 func (c *Call) Param(name string) string { return c.gin.Param(name) }
 
-// Account returns the account that the path names. One that the caller may not see is
-// told from one that does not exist by nothing.
+// Account returns the account in the path. The answer for an account that the caller may not see is the
+// same as for one that does not exist.
 func (c *Call) Account() string {
 	name := c.Param("accountName")
 	if !c.Principal.Sees(name) {
@@ -102,8 +102,7 @@ func (c *Call) Account() string {
 	return name
 }
 
-// Of refuses what belongs to another account than the caller's, which an input other than the
-// path names.
+// Of refuses an account other than the caller's that is named outside the path.
 func (c *Call) Of(account string) error {
 	if !c.Principal.Sees(account) {
 		return errNoAccount
@@ -111,8 +110,7 @@ func (c *Call) Of(account string) error {
 	return nil
 }
 
-// ID returns what the path's parameter id names; text that can't name anything names nothing
-// that there is.
+// ID parses the path's parameter id; an invalid id is answered like one that does not exist.
 func ID[T any](c *Call, parse func(string) (T, error)) T {
 	id, err := parse(c.Param("id"))
 	if err != nil {
@@ -121,7 +119,7 @@ func ID[T any](c *Call, parse func(string) (T, error)) T {
 	return id
 }
 
-// Query returns the request's query. Check refuses parameters that nobody has asked it for.
+// Query returns the request's query. Check refuses parameters that were not read from it.
 func (c *Call) Query() *input.Query {
 	if c.query == nil {
 		c.query = input.ParseQuery(c.Request.URL.RawQuery)
@@ -129,14 +127,14 @@ func (c *Call) Query() *input.Query {
 	return c.query
 }
 
-// Page reads which part of a list the query wants.
+// Page reads which part of a list the query asks for.
 func (c *Call) Page() store.Page {
 	q := c.Query()
 	return store.Page{Limit: q.Integer("limit", 1, MaxPage, MaxPage), Offset: q.Integer("offset", 0, MaxOffset, 0)}
 }
 
-// Form reads a body that must be a JSON object. What nobody asks it for is a fault. Where
-// there is none, or a faulty one, the form is empty.
+// Form reads a body that must be a JSON object. Members that are not read are faults. If the body is
+// missing or faulty, the form is empty.
 func (c *Call) Form() *input.Form { return c.readForm(c.Body(MaxBody)) }
 
 // OptionalForm is Form for a body that may be left out.
@@ -155,7 +153,7 @@ func (c *Call) readForm(body []byte) *input.Form {
 	}
 	if form == nil {
 		form, _ = input.ParseForm([]byte("{}"))
-		return form // its faults, such as what is missing, are none of the request's
+		return form // its faults, such as missing members, do not count
 	}
 	c.form = form
 	return form
@@ -172,12 +170,12 @@ func (c *Call) Forms(minimum, maximum int) []*input.Form {
 	return forms
 }
 
-// readable reports whether the body was read and nothing refuses the request before its body counts.
+// readable reports whether the body was read and there is no earlier refusal.
 func (c *Call) readable() bool { return c.refusal == nil && c.bodyErr == nil }
 
-// Body reads the request's body, which must be JSON as far as its headers tell, and of at
-// most limit bytes. It is where all bodies are read. The time of what follows begins with its
-// end, unless it was there at once.
+// Body reads the request's body, of at most limit bytes. If the headers name a type, it must be JSON.
+// All bodies are read here. The time limit of the next part begins at the end of the body, unless the
+// body was there at once.
 func (c *Call) Body(limit int64) []byte {
 	if c.readable() {
 		c.bodyErr = checkMedia(c.Request)
@@ -185,7 +183,7 @@ func (c *Call) Body(limit int64) []byte {
 	return c.take(limit)
 }
 
-// Bytes is Body for one of any type.
+// Bytes is Body for a body of any type.
 func (c *Call) Bytes(limit int64) []byte {
 	if c.readable() {
 		c.bodyErr = checkEncoding(c.Request)
@@ -206,7 +204,7 @@ func (c *Call) take(limit int64) []byte {
 	return c.body
 }
 
-// atOnce is how long a body may take off the request's own time.
+// atOnce is how long the reading of a body may take without restarting the time limit.
 const atOnce = 20 * time.Millisecond
 
 func checkMedia(r *http.Request) error {
@@ -237,7 +235,7 @@ func checkEncoding(r *http.Request) error {
 	return nil
 }
 
-// Media returns the body's media type in lower case, without parameters; empty: none is told.
+// Media returns the body's media type in lower case, without parameters; empty: none is given.
 func (c *Call) Media() string {
 	media, _, err := mime.ParseMediaType(c.Request.Header.Get("Content-Type"))
 	if err != nil {

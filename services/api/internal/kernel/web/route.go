@@ -10,55 +10,53 @@ import (
 	"waybill.dev/shared/problem"
 )
 
-// Route is one operation: where it is, what it needs, and what answers it.
+// Route is one operation: its path, its requirements, and its handler.
 type Route struct {
 	Method string
-	// Path is a template: a {name} stands for one segment. What the name ends on tells what
-	// it names: bucketName a bucket, keyId a key, and id what the segment before it lists.
-	// Where it is not there, the answer says so, and the audit log keeps it of a refused
-	// change.
+	// Path is a template: a {name} stands for one segment. The end of the name says what it identifies: bucketName a
+	// bucket, keyId a key, and id an entry of the list that the segment before it names. If the thing does not exist,
+	// the answer says so; if a change is refused, the audit log has the thing.
 	Path string
-	// Aliases are paths that are answered as Path is.
+	// Aliases are other paths with the same answers.
 	Aliases []string
-	// Operation names it in the OpenAPI document.
+	// Operation is the id of the operation in the OpenAPI document.
 	Operation string
-	// Scope is what the caller must have; empty: the route is open to all.
+	// Scope is the scope that the caller must have; empty: the route needs no key.
 	Scope domain.Scope
-	// Or is another scope that will do; empty: there is none.
+	// Or is another scope that is enough; empty: none.
 	Or domain.Scope
-	// And is another scope that the caller must have, too; empty: there is none.
+	// And is another scope that the caller must have, too; empty: none.
 	And domain.Scope
-	// Action names the change in the audit log, as the store does; empty: it is not in that
-	// log.
+	// Action is the name of the change in the audit log, as the store writes it; empty: the change is not in that log.
 	Action string
-	// Slashes lets parameters of the path have slashes, which are sent as %2F.
+	// Slashes allows slashes in parameters of the path, which are sent as %2F.
 	Slashes bool
-	// Long is for work that has no bound: it gets 20 s instead of 1.8 s.
+	// Long is for work without a bound: it gets 20 s instead of 1.8 s.
 	Long bool
-	// Wait is added to the time that the route has, because it may wait that long for news.
+	// Wait is added to the time limit of the route, because it may wait that long for news.
 	Wait time.Duration
-	// Stream is for answers that go on until the client or the server ends them. They have no
-	// deadline of the kernel's, and are no functions for gateway routes.
+	// Stream is for answers that last until the client or the server ends them. They have no deadline from the kernel,
+	// and are not functions for gateway routes.
 	Stream bool
-	// News are the kinds of news after which a list may be another; none: nobody follows it.
+	// News are the kinds of news after which a list may change; none: clients can't follow it.
 	News []news.Kind
 	// Tells are the kinds of things that the route changes. Pages and clients that watch the account hear of the change:
 	// with the id in the path, or the id that the handler gives to Made, or without an id, which means many.
 	Tells []news.Kind
-	// Bytes is for bodies that are no JSON. They are no functions for gateway routes either.
+	// Bytes is for bodies that are not JSON. They are not functions for gateway routes either.
 	Bytes bool
-	// Publishing has its requests counted apart from all others; see RateLimit.
+	// Publishing counts the requests apart from all others; see RateLimit.
 	Publishing bool
-	// Handle answers. An error is answered as the problem that it stands for.
+	// Handle answers a request. An error is answered with its problem.
 	Handle func(*Call) error
 }
 
-// permits reports whether a caller may do what the route does.
+// permits reports whether a caller may use the route.
 func (r *Route) permits(p apikey.Principal) bool {
 	return (p.May(r.Scope) || r.Or != "" && p.May(r.Or)) && (r.And == "" || p.May(r.And))
 }
 
-// AccountPath is where what belongs to an account is, and ProjectPath what belongs to a project.
+// AccountPath is the path of an account's resources, and ProjectPath of a project's.
 const (
 	AccountPath = accountsPath + "/{accountName}"
 	ProjectPath = AccountPath + "/projects/{projectName}"
@@ -66,26 +64,24 @@ const (
 
 const accountsPath = "/v1/accounts"
 
-// Bounds of the time that a request may take, once before its body is read, which has a
-// time of its own, and once after. The first is within the two seconds after
-// which a caller must know that the store is away. The other is for what has no bound: a
-// job counts what it matches, and with a bucket or a consumer all of its keys go.
+// Time limits of a request. The limit applies once before the body is read, which has a time limit of its own, and once
+// after. The first is within the two seconds after which a caller must know that the store is away. The other is for
+// work without a bound: a job counts its matches, and a bucket or a consumer is deleted with all of its keys.
 const (
 	budget     = 1800 * time.Millisecond
 	longBudget = 20 * time.Second
 )
 
-// route is a Route with what follows from it.
+// route is a Route with derived data.
 type route struct {
 	*Route
-	limit   time.Duration    // of each part of a request
-	names   []pathName       // what the path names, from the left
-	missing *problem.Problem // the answer when what the path ends at is not there
+	limit   time.Duration    // time limit of each part of a request
+	names   []pathName       // the parameters of the path, from the left
+	missing *problem.Problem // the answer when the last thing in the path does not exist
 	metrics ofRoute
 }
 
-// pathName is a parameter of a path, and the kind of thing that it names; empty: none that is
-// told.
+// pathName is a parameter of a path, and the kind of thing that it identifies; empty: not shown.
 type pathName struct{ parameter, kind string }
 
 func prepare(declared *Route) *route {
@@ -109,7 +105,7 @@ func prepare(declared *Route) *route {
 	return r
 }
 
-// kindOf returns what a parameter names that comes after the segment before.
+// kindOf returns the kind of thing that a parameter identifies, given the segment before it.
 func kindOf(before, parameter string) string {
 	if parameter == "id" {
 		if stem, ok := strings.CutSuffix(before, "ies"); ok {

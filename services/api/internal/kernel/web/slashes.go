@@ -9,9 +9,9 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// Routes are looked for by the decoded path, in which an escaped slash (%2F) can't be told from
-// the end of a segment. So a request with such a slash is answered by none of them. The routes
-// with Slashes are looked for here, segment by segment, and the gateway has all else.
+// gin matches routes by the decoded path, in which an escaped slash (%2F) can't be distinguished from the end of
+// a segment. So no route of gin answers a request with such a slash. This function matches the routes with
+// Slashes, segment by segment, and passes all other requests to the gateway.
 func (c *Call) answerSlashes() {
 	c.Writer.Header().Del("Allow")
 	c.route, c.template = nil, noTemplate
@@ -44,7 +44,7 @@ func escapedSlash(u *url.URL) bool {
 	return u.RawPath != "" && strings.Count(u.RawPath, "/") != strings.Count(u.Path, "/")
 }
 
-// match reports whether an escaped path has the form of the route's template, and returns the path's parameters.
+// match reports whether an escaped path matches the route's template, and returns the path's parameters.
 func (r *route) match(escaped string) (params gin.Params, ok bool) {
 	template, path := strings.Split(r.Path, "/"), strings.Split(escaped, "/")
 	if len(path) != len(template) {

@@ -8,13 +8,12 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// turns lets requests wait for the first one with the same idempotency key. Then they go
-// on together: the database gives them all the same answer, and it does so, too, when the
-// first one failed or another process serves it. Waiting here keeps them from holding
-// connections meanwhile.
+// turns makes requests wait for the first one with the same idempotency key. After that they all
+// continue at once: the database gives them the same answer, even when the first one failed or
+// another process serves it. While they wait here, they hold no connections.
 type turns struct {
 	mu      sync.Mutex
-	running map[turn]chan struct{} // closed when it is over
+	running map[turn]chan struct{} // closed at the end of the turn
 }
 
 type turn struct{ account, path, key string }
@@ -22,7 +21,7 @@ type turn struct{ account, path, key string }
 func newTurns() *turns { return &turns{running: make(map[turn]chan struct{})} }
 
 // Turn returns at once when no other request to the route with the same idempotency key runs,
-// else when that one has ended. done must be called at the end.
+// otherwise when that request has ended. The caller must call done at the end.
 func (c *Call) Turn(key string) (done func(), err error) {
 	return c.kernel.turns.take(c.Context(), turn{c.Principal.Account, c.route.Path, key})
 }

@@ -1,10 +1,9 @@
-// Package web is the kernel of the HTTP service. It finds a request's route and its caller,
-// holds both to their limits, reads what the request says, and writes answers, problems, logs
-// and the audit log's refusals. What a route does is not known here: each family of resources
-// is a package of its own, which returns its routes and calls the store through a port of its
-// own.
+// Package web is the kernel of the HTTP service. It finds a request's route and its caller, applies
+// their limits, reads the request, and writes answers, problems, logs and the audit log's refusals.
+// The kernel does not know what routes do: each family of resources is a package of its own, which
+// returns its routes and calls the store through a port of its own.
 //
-// A handler reads what the request says, checks it once, calls its port, and answers:
+// A handler reads the request, checks it once, calls its port, and answers:
 //
 //	ref, form := Ref(c), c.Form()
 //	changes := read(form)
@@ -35,54 +34,54 @@ import (
 	"waybill.dev/shared/news"
 )
 
-// Keys learns of what was changed about API keys; see package auth.
+// Keys is notified of changes of API keys; see package auth.
 type Keys interface {
 	Changed(ctx context.Context)
 }
 
-// Refusals logs changes that were refused; one that was made is logged with it. See package
-// audit.
+// Refusals logs refused changes. A change that was made is logged in the same transaction. See
+// package audit.
 type Refusals interface {
 	Note(ctx context.Context, e domain.AuditEntry)
 }
 
-// Gateway has routes besides the ones here; see package gateway.
+// Gateway has further routes; see package gateway.
 type Gateway interface {
-	// Match returns what answers the request, and the template by which logs and metrics
-	// may name it; empty: no route has the path, and the answer says so. What answers must be
-	// called, once. nil: nobody answers.
+	// Match returns the function that answers the request, and the template that logs and metrics
+	// may use for its path; empty: no route has the path, and the answer says so. The function must
+	// be called once. nil: there is no answer.
 	Match(r *http.Request) (answer func(w http.ResponseWriter, r *http.Request, requestID string), template string)
 }
 
-// Options of the handler. Logger and Registerer are required, and what the routes need:
-// Authenticator for those with a scope, Keys for those that change keys, Refusals for those
-// with an action.
+// Options of the handler. Logger and Registerer are required, as are the parts that the routes
+// need: Authenticator for routes with a scope, Keys for routes that change keys, Refusals for
+// routes with an action.
 type Options struct {
 	Routes        []Route
 	Authenticator auth.Authenticator
 	Keys          Keys
 	Refusals      Refusals
 	News          News
-	Gateway       Gateway      // is asked for paths that no route here has; nil: there is none
-	Edge          *edge.Edge   // nil: requests are seen as their connections have them
-	Memory        *body.Memory // nil: bodies have no bound together
+	Gateway       Gateway      // for paths without a route here; nil: there is none
+	Edge          *edge.Edge   // nil: requests are seen as they arrive on their connections
+	Memory        *body.Memory // nil: there is no common bound for bodies
 	Logger        *slog.Logger
 	Registerer    prometheus.Registerer
 	RateLimit     float64 // requests a second of one account; 0: no limit
 }
 
-// News tells those who watch an account of what has changed in it; an empty id stands for many.
+// News notifies the watchers of an account of changes in it; an empty id stands for many.
 type News interface {
 	Note(account string, kind news.Kind, id string)
 }
 
-// kernel is what all requests have in common.
+// kernel is the state that all requests share.
 type kernel struct {
 	Options
 	metrics *metrics
 	limits  *limits
 	turns   *turns
-	slashes []*route // those with Slashes
+	slashes []*route // routes with Slashes
 }
 
 // New returns the handler of every route.
@@ -92,7 +91,7 @@ func New(options Options) http.Handler {
 	engine := gin.New()
 	engine.HandleMethodNotAllowed = true
 	engine.RedirectTrailingSlash = false
-	_ = engine.SetTrustedProxies(nil) // the empty list is always valid: package edge decides
+	_ = engine.SetTrustedProxies(nil) // can't fail with an empty list; package edge decides about proxies
 	engine.NoRoute(k.take(nil, (*Call).passOn))
 	engine.NoMethod(k.take(nil, func(c *Call) { c.fail(errNoMethod) }))
 	aliases := make(map[string]string)
@@ -119,7 +118,7 @@ func ginPath(template string) string {
 	return strings.NewReplacer("{", ":", "}", "").Replace(template)
 }
 
-// named lets next answer for an alias as for the path that it stands for.
+// named returns a handler that answers an alias like its path.
 func named(next http.Handler, aliases map[string]string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if path, ok := aliases[r.URL.Path]; ok && r.URL.RawPath == "" {
@@ -131,7 +130,7 @@ func named(next http.Handler, aliases map[string]string) http.Handler {
 	})
 }
 
-// passOn lets the gateway answer.
+// passOn passes the request to the gateway.
 func (c *Call) passOn() {
 	if c.kernel.Gateway != nil {
 		r := c.seen()
@@ -139,7 +138,7 @@ func (c *Call) passOn() {
 			c.template = cmp.Or(template, noTemplate)
 			c.gin.Status(http.StatusOK) // gin has set 404
 			answer(c.Writer, r, c.id)
-			c.gin.Writer.WriteHeaderNow() // an empty 404 would get gin's own text
+			c.gin.Writer.WriteHeaderNow() // otherwise gin adds its own text to an empty 404
 			return
 		}
 	}

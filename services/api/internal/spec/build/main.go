@@ -1,6 +1,5 @@
-// Command build writes the documents that are served, openapi.json and asyncapi.json,
-// from the YAML that people write, and the answers' schemas into the shipped route file. Run it by `go generate` in the folder above; a test
-// says when that was forgotten.
+// Command build writes the served documents, openapi.json and asyncapi.json, from the YAML that people write, and the schemas of answers
+// into the shipped route file. Run it by `go generate` in the folder above; a test fails when that was forgotten.
 package main
 
 import (
@@ -12,7 +11,7 @@ import (
 
 func main() {
 	if err := run(); err != nil {
-		panic(err) // it is run by hand
+		panic(err) // people run it by hand
 	}
 }
 

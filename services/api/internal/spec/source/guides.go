@@ -14,8 +14,8 @@ import (
 const guidesFile = "docs.oas.json"
 
 const (
-	guidePaths = "/mcp/docs/pages/" // begins the routes of guides
-	guideIDs   = "doc-"             // begins their ids
+	guidePaths = "/mcp/docs/pages/" // beginning of the paths of guides' routes
+	guideIDs   = "doc-"             // beginning of their ids
 )
 
 // Guides returns the route file with the MCP server of the documentation, with a resource for

@@ -12,13 +12,12 @@ import (
 
 const (
 	schemaPrefix = "#/components/schemas/"
-	// ofAPI begins the names of the API's schemas in the route file.
+	// beginning of the names of the API's schemas in the route file
 	ofAPI = "Api"
 )
 
-// Routes returns the shipped route file with the schemas of what its tools answer: those of
-// the API's operations that they call. Tools that call something else have schemas of their
-// own, and keep them.
+// Routes returns the shipped route file with the schemas of its tools' answers: those of the API's
+// operations that the tools call. Tools that call something else keep their own schemas.
 func Routes(openapi, routes []byte) ([]byte, error) {
 	var api, file yaml.MapSlice
 	for text, into := range map[*[]byte]*yaml.MapSlice{&openapi: &api, &routes: &file} {
@@ -54,7 +53,7 @@ func indented(file yaml.MapSlice) ([]byte, error) {
 	return body.Bytes(), nil
 }
 
-// answersOf returns the schema of each operation's good answer in JSON, by its id.
+// answersOf returns the JSON schema of each operation's successful answer, by operation id.
 func answersOf(api yaml.MapSlice) map[string]any {
 	answers := make(map[string]any)
 	for _, path := range object(get(api, "paths")) {
@@ -122,8 +121,8 @@ func collect(value any, names *[]string) {
 	}
 }
 
-// renamed returns a schema of the API whose references lead to the names in the route file.
-// Examples, which are for readers of the API, are left out.
+// renamed returns a schema of the API with references to the names in the route file. Examples,
+// which are for readers of the API, are left out.
 func renamed(value any) any {
 	switch v := value.(type) {
 	case yaml.MapSlice:
@@ -153,7 +152,7 @@ func object(value any) yaml.MapSlice {
 	return v
 }
 
-// get returns what stands at a place; nil: nothing.
+// get returns the value at a place; nil: there is none.
 func get(value any, names ...string) any {
 	for _, name := range names {
 		members := object(value)

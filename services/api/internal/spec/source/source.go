@@ -1,5 +1,4 @@
-// Package source turns the YAML of the API documents into the JSON that is served. No
-// binary contains it.
+// Package source turns the YAML of the API documents into the JSON that is served. It is not part of any binary.
 package source
 
 import (
@@ -16,10 +15,10 @@ import (
 // shippedFolder is the path from the folder that Build reads to config/, which has the shipped routes.
 const shippedFolder = "../../../../config/"
 
-// Build reads the YAML below dir and returns the documents by the names of their files.
-// Those in openapi/ are parts of one: their mappings are merged in the order of
-// their names, behind info.yaml. The shipped route files are among them, with the schemas of
-// what their tools answer, a tool for each operation, and a resource for each guide; tools.json names the tools.
+// Build reads the YAML below dir and returns the documents by the names of their files. The files in openapi/
+// are parts of one document: their mappings are merged in the order of their names, after info.yaml. The shipped
+// route files are returned, too, with the schemas of their tools' answers, a tool for each operation, and a
+// resource for each guide; tools.json names the tools.
 func Build(dir string) (map[string][]byte, error) {
 	parts, err := filepath.Glob(filepath.Join(dir, "openapi", "*.yaml"))
 	if err != nil {
@@ -94,7 +93,7 @@ func merge(paths []string) ([]byte, error) {
 	return body.Bytes(), nil
 }
 
-// join adds what part has to whole. Mappings are merged; anything else may be there once.
+// join merges part into whole. Mappings are merged; any other value may be there only once.
 func join(whole, part yaml.MapSlice) (yaml.MapSlice, error) {
 	for _, item := range part {
 		at := slices.IndexFunc(whole, func(other yaml.MapItem) bool { return other.Key == item.Key })

@@ -14,7 +14,7 @@ import (
 // operationsFile is the route file that Tools writes.
 const operationsFile = "operations.oas.json"
 
-// NoTool returns the operations that are no tools, each with the reason.
+// NoTool returns the operations that are not tools, each with the reason.
 func NoTool() map[string]string {
 	const forPeople = "a page for people"
 	return map[string]string{
@@ -42,12 +42,11 @@ func Toolsets() map[string]string {
 	}
 }
 
-// Tools returns the route file with a tool for each of the API's operations that routes, which
-// people write, has none for, and routes with these in the list of its MCP server. All that a
-// tool says is in the OpenAPI document: its name is the operation's id, its description the
-// operation's, its arguments are the parameters and the body, and the method says whether it
-// reads. x-destructive marks a POST that ends or repeats something, x-read-only one that changes nothing. A parameter with x-tool false
-// is for bodies that tools don't send.
+// Tools returns a route file, operations, with a tool for each of the API's operations that has none in routes, which people write.
+// listed is routes with these tools added to the list of its MCP server. Everything about a tool comes from the OpenAPI document: its
+// name is the operation's id, its description the operation's, its arguments are the parameters and the body, and the method says
+// whether it reads. x-destructive marks a POST that ends or repeats something, x-read-only one that changes nothing. A parameter with
+// x-tool false is for bodies that tools don't send.
 func Tools(openapi, routes []byte) (operations, listed []byte, err error) {
 	var api, file yaml.MapSlice
 	for text, into := range map[*[]byte]*yaml.MapSlice{&openapi: &api, &routes: &file} {
@@ -116,13 +115,13 @@ func toolNames(files ...[]byte) ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// namedTool is a tool as tools.json has it.
+// namedTool is a tool in tools.json.
 type namedTool struct {
 	Name    string `json:"name"`
 	Toolset string `json:"toolset,omitempty"`
 }
 
-// toolsetOf is the first toolset of a route; empty: it is in none.
+// toolsetOf returns the first toolset of a route; empty: none.
 func toolsetOf(route any) string {
 	tags, _ := get(route, "tags").([]any)
 	if len(tags) == 0 {
@@ -144,7 +143,7 @@ func exportsOf(file yaml.MapSlice) []string {
 	return exports
 }
 
-// toolOf returns the route of an operation, and the tool that it is.
+// toolOf returns the route of an operation, with its tool.
 func toolOf(api yaml.MapSlice, id, method string, shared []any, operation any) (yaml.MapSlice, error) {
 	var toolsets []any
 	tags, _ := get(operation, "tags").([]any)
@@ -189,8 +188,8 @@ func toolOf(api yaml.MapSlice, id, method string, shared []any, operation any) (
 		}}), nil
 }
 
-// argumentsOf returns an operation's parameters without references, as a tool's arguments can
-// be. What goes into headers and cookies is none, nor are tags, which are no one parameter.
+// argumentsOf returns those of an operation's parameters, without references, that can be arguments of a tool. Headers and cookies
+// can't, nor can tags, which are several parameters.
 func argumentsOf(api yaml.MapSlice, parameters []any) []any {
 	var arguments []any
 	for _, parameter := range parameters {
@@ -209,8 +208,7 @@ func argumentsOf(api yaml.MapSlice, parameters []any) []any {
 	return arguments
 }
 
-// toolPage is how many entries a tool lists by default. They are few, as the answer goes into the context
-// of a model.
+// toolPage is how many entries a tool lists by default. It is small, because the answer goes into the context of a model.
 const toolPage = 20
 
 // shorter reports whether a number is below toolPage.
@@ -231,8 +229,7 @@ func annotations(title, method string, readOnly, destructive bool) yaml.MapSlice
 
 var wordStart = regexp.MustCompile(`([a-z0-9])([A-Z])`)
 
-// snake writes an operation's id as tools are named: rotateWebhookSecret is
-// rotate_webhook_secret.
+// snake writes an operation's id in the form of tool names: rotateWebhookSecret is rotate_webhook_secret.
 func snake(id string) string {
 	return strings.ToLower(wordStart.ReplaceAllString(id, "${1}_${2}"))
 }
@@ -251,8 +248,7 @@ func title(id string) string {
 	return strings.Join(words, " ")
 }
 
-// withTools returns the route file with the operations of the other one at the end of what its
-// MCP server has.
+// withTools returns the route file with the operations of the other file appended to the list of its MCP server.
 func withTools(file yaml.MapSlice, ids []string) yaml.MapSlice {
 	options := []string{"/mcp", "post", "x-gateway-route", "handler", "options", "operations"}
 	old, _ := get(get(file, "paths"), options...).([]any)

@@ -1,5 +1,5 @@
-// Package access has the tables of who may call: projects, buckets, consumers with their
-// keys and managers. The api alone reads and writes them.
+// Package access has the tables for access: projects, buckets, consumers with their keys and
+// managers. Only the api reads and writes them.
 package access
 
 import (
@@ -39,6 +39,6 @@ const (
 	idLength       = 24
 )
 
-// maxParts bounds the keys, and the managers, that are read with one consumer; all of them
-// are in lists of their own.
+// maxParts bounds the keys, and the managers, that are read with one consumer; separate lists have
+// all of them.
 const maxParts = 1000

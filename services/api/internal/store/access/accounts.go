@@ -15,12 +15,11 @@ import (
 	"waybill.dev/shared/store/auditlog"
 )
 
-// adminName is the name of the bucket and of the consumer that a new account begins with.
+// adminName is the name of the first bucket and the first consumer of a new account.
 const adminName = "admin"
 
-// CreateAccount makes an account with a bucket admin, which is not retrievable, in it a
-// consumer admin with all rights, and its key. ErrConflict: there is an account of that
-// name.
+// CreateAccount makes an account with a bucket admin, which is not retrievable, a consumer admin in
+// it with all rights, and the consumer's key. ErrConflict: the name is taken.
 func (a *Access) CreateAccount(ctx context.Context, name string, key domain.APIKey) (domain.Account, domain.APIKey, error) {
 	var account domain.Account
 	var created []domain.APIKey
@@ -53,14 +52,14 @@ func (a *Access) CreateAccount(ctx context.Context, name string, key domain.APIK
 }
 
 // CreateAdminKey stores another admin key of an account, for when the others are lost: in the
-// bucket admin, as the consumer admin. What of these is missing is made as CreateAccount makes
-// it. A consumer of that name whose scopes were taken away does not get them back, since keys
-// of it may be in other hands: then it is admin-2, and so on. Both the account and the caller's
-// own are told in the audit log. ErrNotFound: there is no such account.
+// bucket admin, for the consumer admin. If bucket or consumer is missing, it is made as in
+// CreateAccount. A consumer admin without all rights does not get them back, because other people
+// may have keys of it: then the key is for admin-2, and so on. The audit logs of both the account
+// and the caller's account get an entry. ErrNotFound: there is no such account.
 func (a *Access) CreateAdminKey(ctx context.Context, account string, key domain.APIKey) (domain.APIKey, error) {
 	var created []domain.APIKey
 	err := a.db.Tx(ctx, func(tx *gorm.DB) error {
-		// One at a time: what is missing is made once.
+		// One at a time, so that missing parts are made only once.
 		if _, err := accounts.Take(a.db.Lock(tx, store.LockChange), account); err != nil {
 			return err
 		}
@@ -88,7 +87,7 @@ func (a *Access) CreateAdminKey(ctx context.Context, account string, key domain.
 		}
 		resources := append([]domain.Resource{bucketResource(bucket), consumerResource(admin)}, keyResources(created)...)
 		if caller, ok := auditlog.CallerOf(ctx); ok && caller.Account != account {
-			// In the caller's own log stands whom it was done to, and nothing of what is there.
+			// The caller's own log names the account, but nothing inside it.
 			if err := a.audit.Note(ctx, tx, auditlog.ActionCreateAdminKey, "", domain.Resource{Type: auditlog.ResourceAccount, Name: account}); err != nil {
 				return err
 			}
@@ -105,8 +104,8 @@ func missing(err error) bool {
 	return errors.Is(err, gorm.ErrRecordNotFound) || errors.Is(err, domain.ErrNotFound)
 }
 
-// adminConsumer returns a consumer of the bucket that has all rights, and makes it when there
-// is none of the name.
+// adminConsumer returns a consumer of the bucket with all rights, and makes one if there is none
+// with such a name.
 func (a *Access) adminConsumer(tx *gorm.DB, b bucketRow, now time.Time) (admin domain.Consumer, made bool, err error) {
 	admin = domain.Consumer{Name: adminName, Scopes: []domain.Scope{domain.ScopeAdmin}}
 	for n := 2; ; n++ {

@@ -16,18 +16,18 @@ import (
 // BucketRef names a bucket of an account.
 type BucketRef struct {
 	Account, Bucket string
-	// Tags are pairs that the bucket must have; without them it is not found.
+	// Tags are pairs that the bucket must have; otherwise it is not found.
 	Tags map[string]string
-	// Guard is asked, inside the transaction, about each consumer that goes with the
-	// bucket; its error ends the deletion. It may be asked again and must not use the store.
+	// Guard is called inside the transaction for each consumer that is deleted with the bucket; its
+	// error ends the deletion. It may be called again and must not use the store.
 	Guard func(domain.Consumer) error
 }
 
 // Locks are taken from the outside inwards: first a bucket, then its consumers.
 
-// CreateBucket stores b in its account; its id and times are the store's. ErrConflict: the
-// account has a bucket of that name; ErrNotFound: there is no such account; ErrLimit (a
-// domain.LimitError, here and in what follows): the account has as many as it may.
+// CreateBucket stores b in its account, and sets its id and times. ErrConflict: the account has a
+// bucket of that name; ErrNotFound: there is no such account; ErrLimit (a domain.LimitError, also
+// in the functions below): the account has the maximum number of buckets.
 func (a *Access) CreateBucket(ctx context.Context, b domain.Bucket) (domain.Bucket, error) {
 	var created domain.Bucket
 	err := a.db.Tx(ctx, func(tx *gorm.DB) error {
@@ -64,8 +64,8 @@ func insertBucket(tx *gorm.DB, b domain.Bucket, now time.Time) (bucketRow, error
 	return row, nil
 }
 
-// ListBuckets returns those of an account's buckets that have all the tags, and how many
-// there are. They are fewer than the page's limit when they are large, see MaxPageBytes.
+// ListBuckets returns a page of the account's buckets that have all the tags, and their total
+// number. There are fewer than the page's limit when they are large, see MaxPageBytes.
 func (a *Access) ListBuckets(ctx context.Context, account string, tags map[string]string, page store.Page) ([]domain.Bucket, int, error) {
 	if !store.Storable(account) {
 		return nil, 0, nil
@@ -122,8 +122,9 @@ func (a *Access) bucket(tx *gorm.DB, ref BucketRef, lock string) (bucketRow, dom
 	return row, b, err
 }
 
-// UpdateBucket applies change to the description and the tags of a bucket. An error of
-// change is returned and nothing stored; it may be called again and must not use the store.
+// UpdateBucket applies change to the description and the tags of a bucket. If change returns an
+// error, that is returned and nothing is stored; change may be called again and must not use the
+// store.
 func (a *Access) UpdateBucket(ctx context.Context, ref BucketRef, change func(*domain.Bucket) error) (domain.Bucket, error) {
 	var updated domain.Bucket
 	err := a.db.Tx(ctx, func(tx *gorm.DB) error {
@@ -166,7 +167,7 @@ func (a *Access) DeleteBucket(ctx context.Context, ref BucketRef) error {
 		if err != nil {
 			return err
 		}
-		if err := tx.Delete(&row).Error; err != nil { // the rest goes with it
+		if err := tx.Delete(&row).Error; err != nil { // the database deletes the rest with it
 			return fmt.Errorf("delete bucket row: %w", err)
 		}
 		gone.buckets = -1
@@ -178,7 +179,7 @@ func (a *Access) DeleteBucket(ctx context.Context, ref BucketRef) error {
 	return store.Wrap("delete bucket", err)
 }
 
-// guardAll asks guard about every consumer of a bucket, which can get no more of them.
+// guardAll calls guard for every consumer of a bucket. The lock keeps others from adding consumers.
 func (a *Access) guardAll(tx *gorm.DB, b bucketRow, guard func(domain.Consumer) error) error {
 	if guard == nil {
 		return nil
