@@ -9,7 +9,7 @@ import (
 	"waybill.dev/cmd/internal/sqlitework"
 )
 
-// init has a program that is built for cmd/lab/bench write down what SQLite does for each statement: a line with
+// init makes a program that is built for cmd/lab/bench log the work of SQLite for each statement: a line with
 // its steps and pages in the file that COUNT_STATEMENTS names.
 //
 //nolint:gochecknoinits // no program that is shipped has this

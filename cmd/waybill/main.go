@@ -1,11 +1,11 @@
-// Command waybill is Waybill in one process, and the command line for it.
+// Command waybill is Waybill in one process, and its command line.
 package main
 
 import (
 	"os"
 	_ "time/tzdata" // an image from scratch has no time zones
 
-	_ "golang.org/x/crypto/x509roots/fallback" // nor certificates
+	_ "golang.org/x/crypto/x509roots/fallback" // an image from scratch has no certificates
 
 	"waybill.dev/cmd/waybill/internal/cli"
 )

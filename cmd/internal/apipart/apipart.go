@@ -1,4 +1,4 @@
-// Package apipart adds the API to a process, and the routes of a folder behind it.
+// Package apipart adds the API to a process, with the routes of a folder.
 package apipart
 
 import (
@@ -23,16 +23,16 @@ import (
 // API is the API of a process. It answers on the process's HTTP address.
 type API struct {
 	http.Handler
-	// Traffic counts the requests of the process, of whatever it serves besides.
+	// Traffic counts all requests of the process, including those to deployments.
 	Traffic *gateway.Traffic
-	// Meters hold the consumers who call the process to their plans.
+	// Meters hold the consumers that call the process to their plans.
 	Meters gateway.Meters
 
 	service *api.Service
 }
 
-// ConsoleLink returns the path of a link that signs in to the console as the admin, once and
-// within 60 s; empty: there is no admin key.
+// ConsoleLink returns the path of a link that signs in to the console as the admin, once, within 60
+// s; empty: there is no admin key.
 func (a *API) ConsoleLink(ctx context.Context) (string, error) { return a.service.ConsoleLink(ctx) }
 
 // Add makes the API on the handles and adds it to p. The result answers on the process's
@@ -45,13 +45,13 @@ func Add(p *boot.Process, h *boot.Handles) (http.Handler, error) {
 	return a, nil
 }
 
-// Authenticate finds out whose key it is.
+// Authenticate finds out to whom a key belongs.
 func (a *API) Authenticate(ctx context.Context, key string) (apikey.Principal, error) {
 	return a.service.Authenticate(ctx, key)
 }
 
-// AddAPI is Add for a process that needs more than the handler.
-// localURL returns where a deployment answers on this machine besides; nil: it does not.
+// AddAPI is Add for a process that needs more than the handler. localURL returns the local address
+// of a deployment on this machine; nil: there are none.
 func AddAPI(p *boot.Process, h *boot.Handles, localURL func(deployment string) string) (*API, error) {
 	if err := checkRoutesDir(&h.Settings); err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func AddAPI(p *boot.Process, h *boot.Handles, localURL func(deployment string) s
 	return &API{service.Handler(), traffic, meters, service}, nil
 }
 
-// resolver returns what is asked whose custom domains are; nil: nobody is asked.
+// resolver returns the DNS resolver for custom domains; nil: DNS is not asked.
 func resolver(h *boot.Handles) api.Resolver {
 	if h.Settings.DomainVerification == "none" {
 		return nil
@@ -99,7 +99,7 @@ func resolver(h *boot.Handles) api.Resolver {
 	return net.DefaultResolver
 }
 
-// process is what the console tells of this process.
+// process returns the description of this process for the console.
 func process(h *boot.Handles) api.Process {
 	p := api.Process{Version: h.Version, Started: time.Now()}
 	for _, given := range h.Settings.Given {
@@ -108,8 +108,8 @@ func process(h *boot.Handles) api.Process {
 	return p
 }
 
-// Environment returns the variables of the process that route files may name: all but
-// Waybill's own, among which are keys.
+// Environment returns the variables of the process that route files may name: all except Waybill's
+// own, which include keys.
 func Environment() gateway.Variables {
 	variables := make(gateway.Variables)
 	for _, pair := range os.Environ() {
@@ -124,7 +124,7 @@ func Environment() gateway.Variables {
 // lookTime is how long the search for keys may take.
 const lookTime = 10 * time.Second
 
-// checkAdminKey returns an error if the installation would have no key at all.
+// checkAdminKey returns an error if the installation would have no key.
 func checkAdminKey(h *boot.Handles) error {
 	if h.Settings.AdminKey != "" {
 		return nil
@@ -138,7 +138,7 @@ func checkAdminKey(h *boot.Handles) error {
 	return err
 }
 
-// checkRoutesDir returns an error that says why the given directory can't be used.
+// checkRoutesDir returns the reason why the given directory can't be used.
 func checkRoutesDir(s *settings.Settings) error {
 	if !s.RoutesDirGiven {
 		return nil

@@ -12,9 +12,9 @@ import (
 	"waybill.dev/shared/apikey"
 )
 
-// Compose makes an API with routes behind it: the API's keys open the routes, its functions
-// are a module that they may name, and what is not a path of the API is theirs. Neither
-// service knows of the other; here they meet. Both results are to be run.
+// Compose makes an API with routes: the routes accept the API's keys, may name its functions as a
+// module, and answer all paths that are not the API's. The two services don't know each other;
+// Compose connects them. The caller runs both results.
 func Compose(options api.Options, routes gateway.RoutesOptions) (*api.Service, *gateway.Routes, error) {
 	own := &ownAPI{}
 	routes.Authenticator, routes.Changes, routes.Version = own, own, options.Process.Version
@@ -37,9 +37,9 @@ func Compose(options api.Options, routes gateway.RoutesOptions) (*api.Service, *
 	return own.service, g, nil
 }
 
-// CheckRoutes reads the route files of a folder as Compose does, and returns what their routes
-// are, or everything that is wrong with them. Nothing is started: of the options, Dir,
-// Fallback, Modules and Variables are used.
+// CheckRoutes reads the route files of a folder as Compose does, and returns their routes, or
+// everything that is wrong with them. Nothing is started. Of the options, Dir, Fallback, Modules
+// and Variables are used.
 func CheckRoutes(routes gateway.RoutesOptions) ([]gateway.RouteInfo, []gateway.RouteFault, error) {
 	routes, err := complete(routes, http.NotFoundHandler())
 	if err != nil {
@@ -48,7 +48,8 @@ func CheckRoutes(routes gateway.RoutesOptions) ([]gateway.RouteInfo, []gateway.R
 	return gateway.CheckRoutes(routes)
 }
 
-// complete adds what the API lends to the routes. The names of its modules are taken.
+// complete adds the parts of the API that routes use. It fails if a module has the name of one of
+// them.
 func complete(routes gateway.RoutesOptions, own http.Handler) (gateway.RoutesOptions, error) {
 	guides, err := api.Guides()
 	if err != nil {
@@ -71,7 +72,7 @@ func handlers(functions map[string]api.Function) map[string]gateway.Handler {
 	return module
 }
 
-// ownAPI is the API that the routes call. Its service is made after them, and before
+// ownAPI is the API for the routes. Its service is set after the routes are made, and before
 // anything is served.
 type ownAPI struct{ service *api.Service }
 
@@ -88,7 +89,7 @@ func (o *ownAPI) Authenticate(ctx context.Context, key string) (apikey.Principal
 func (o *ownAPI) Follow(account string) (gateway.Follower, error) {
 	f, err := o.service.Follow(account)
 	if err != nil {
-		return nil, err // not f, which is no Follower then
+		return nil, err // not f: a nil pointer in the interface would not be nil
 	}
 	return f, nil
 }
@@ -120,10 +121,10 @@ func (f function) Handle(ctx context.Context, r *gateway.Request) (*gateway.Resp
 	return &gateway.Response{Status: answer.Status, Header: answer.Header, Body: answer.Body}, nil
 }
 
-// Permits says to the gateway which callers would get past the function.
+// Permits tells the gateway which callers may call the function.
 func (f function) Permits(principal *apikey.Principal) bool { return f.function.Permits(principal) }
 
-// ChangesWith says to the gateway with which kinds of news the function's answer changes.
+// ChangesWith tells the gateway which kinds of news change the function's answer.
 func (f function) ChangesWith() []string {
 	if changing, ok := f.function.(interface{ ChangesWith() []string }); ok {
 		return changing.ChangesWith()
@@ -131,7 +132,7 @@ func (f function) ChangesWith() []string {
 	return nil
 }
 
-// stateOf tells in the API's words what the gateway serves.
+// stateOf converts the state of the gateway's routes to the API's type.
 func stateOf(s gateway.RoutesState) api.RouteState {
 	state := api.RouteState{Dir: s.Dir, Loaded: s.Loaded, Files: s.Files, FaultsAt: s.FaultsAt}
 	for _, r := range s.Routes {
@@ -151,7 +152,7 @@ func faultsOf(faults []gateway.RouteFault) []api.RouteFault {
 	return list
 }
 
-// reload reads the folder again. What comes with Waybill never changes.
+// reload reads the folder again. The built-in routes never change.
 func reload(g *gateway.Routes) ([]api.RouteFault, error) {
 	if g.State().Dir == "" {
 		return nil, nil

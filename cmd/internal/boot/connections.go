@@ -11,21 +11,21 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// defaultMaxConnections is how many connections a server accepts unless set otherwise.
+// defaultMaxConnections is the default limit on a server's connections.
 const defaultMaxConnections = 4096
 
-// One client may have 1/shareOfOne of them. With a quarter, four clients are needed to
-// leave none for others.
+// One client may have 1/shareOfOne of them. As that is a quarter, four clients are needed to use
+// all of them.
 const shareOfOne = 4
 
 // connections is a listener that accepts a limited number of connections at a time, and from one
-// address no more than its share. Others are closed at once. If they had to wait, whoever
-// holds the open ones would decide how long.
+// address no more than its share. Further connections are closed at once. If they waited, the
+// clients with open connections would decide for how long.
 type connections struct {
 	net.Listener
 
 	most, share int
-	trusted     []netip.Prefix // proxies, behind which there are many clients
+	trusted     []netip.Prefix // proxies, which have many clients behind them
 	refused     *prometheus.CounterVec
 
 	mu     sync.Mutex
@@ -33,10 +33,10 @@ type connections struct {
 	openOf map[netip.Prefix]int
 }
 
-// Why a connection is refused.
+// Reasons for refusing a connection.
 const (
-	refusedAll     = "all"     // the server has as many as it may have
-	refusedAddress = "address" // one client has its share of them
+	refusedAll     = "all"     // the server has the maximum number
+	refusedAddress = "address" // the client has its full share
 )
 
 func limitConnections(listener net.Listener, o *ServerOptions) *connections {
@@ -51,7 +51,7 @@ func limitConnections(listener net.Listener, o *ServerOptions) *connections {
 		Help: "Connections above the limit, closed at once. Reason all: limit of the server. Reason address: limit of one client.",
 	}, []string{"reason"})
 	for _, reason := range []string{refusedAll, refusedAddress} {
-		c.refused.WithLabelValues(reason) // from 0 on, so that Prometheus sees the first one
+		c.refused.WithLabelValues(reason) // initialized to 0, so that Prometheus sees the first increment
 	}
 	if o.Registerer != nil {
 		o.Registerer.MustRegister(c.refused, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -81,15 +81,15 @@ func (c *connections) Accept() (net.Conn, error) {
 		client, shared := c.client(tcp.RemoteAddr())
 		if reason := c.take(client, shared); reason != "" {
 			c.refused.WithLabelValues(reason).Inc()
-			_ = tcp.Close() // without an answer
+			_ = tcp.Close() // closed without an answer
 			continue
 		}
 		return &connection{tcp, sync.OnceFunc(func() { c.release(client, shared) })}, nil
 	}
 }
 
-// client returns the client that a connection counts for: an address, in IPv6 the network that one
-// customer has. shared is false for trusted proxies.
+// client returns the client to which a connection counts: an address, or in IPv6 the network that
+// one customer has. shared is false for trusted proxies.
 func (c *connections) client(addr net.Addr) (client netip.Prefix, shared bool) {
 	withPort, err := netip.ParseAddrPort(addr.String())
 	if err != nil {
@@ -106,7 +106,7 @@ func (c *connections) client(addr net.Addr) (client netip.Prefix, shared bool) {
 	return netip.PrefixFrom(from, bits).Masked(), true
 }
 
-// take counts a connection, or says which limit it exceeds.
+// take counts a connection, or returns the limit that it exceeds.
 func (c *connections) take(client netip.Prefix, shared bool) (reason string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -135,7 +135,7 @@ func (c *connections) release(client netip.Prefix, shared bool) {
 	}
 }
 
-// connection is a counted connection. net/http can still see that it is a TCP connection.
+// connection is a counted connection. It lets net/http see that it is a TCP connection.
 type connection struct {
 	*net.TCPConn
 

@@ -18,19 +18,19 @@ import (
 )
 
 // Limits of every HTTP server. A callback's receiver may take 30 s for its answer, and
-// /debug/pprof/profile works for 30 s unless it is asked for more. The API has a time of its
-// own for reading bodies.
+// /debug/pprof/profile works for 30 s by default. The API has its own time limit for reading
+// bodies.
 const (
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 15 * time.Second
 	writeTimeout      = 40 * time.Second
 	idleTimeout       = 60 * time.Second
 	maxHeaderBytes    = 16 << 10
-	// closeTime is how long the end waits for running requests.
+	// closeTime is how long a stopping server waits for running requests.
 	closeTime = 5 * time.Second
 )
 
-// Server is an HTTP server that listens already.
+// Server is an HTTP server that is already listening.
 type Server struct {
 	listener net.Listener
 	http     *http.Server
@@ -41,16 +41,16 @@ type Server struct {
 type ServerOptions struct {
 	Name    string // for messages
 	Addr    string // host:port; port 0 takes a free one
-	Setting string // how another address is chosen, for the message
+	Setting string // the setting that changes the address, for the message
 	Handler http.Handler
 	Logger  *slog.Logger
-	// MaxConnections is how many connections the server takes at a time, one client a quarter
-	// of them at most; 0: 4096.
+	// MaxConnections is how many connections the server accepts at a time, from one client at most
+	// a quarter of them; 0: 4096.
 	MaxConnections int
-	TrustedProxies []netip.Prefix        // which one client's share does not hold for
+	TrustedProxies []netip.Prefix        // exempt from the share of one client
 	Registerer     prometheus.Registerer // nil: no metrics of connections
-	// EndCalls ends the contexts of running requests as soon as the server is asked to
-	// stop, for those that would never end by themselves.
+	// EndCalls ends the contexts of running requests as soon as the server is asked to stop, for
+	// requests that never end by themselves.
 	EndCalls bool
 }
 
@@ -82,9 +82,9 @@ func Listen(ctx context.Context, o ServerOptions) (*Server, error) {
 	return s, nil
 }
 
-// framed closes the connection after the answer to a chunked request. Such a request may
-// also have a Content-Length. net/http ignores that header and removes it. But a proxy that
-// goes by it would take the bytes that follow for another request.
+// framed closes the connection after the answer to a chunked request. Such a request may also have
+// a Content-Length. net/http ignores that header and removes it. But a proxy that uses it would
+// take the following bytes for another request.
 func framed(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if len(r.TransferEncoding) > 0 {
@@ -109,8 +109,8 @@ func reachable(addr net.Addr) string {
 	return net.JoinHostPort(host, strconv.Itoa(tcp.Port))
 }
 
-// Run serves until ctx is done and the running requests are answered, or have had five
-// seconds for it.
+// Run serves until ctx is done and the running requests are answered, for which they have five
+// seconds.
 func (s *Server) Run(ctx context.Context) error {
 	defer s.endCalls()
 	served := make(chan error, 1)
@@ -169,11 +169,11 @@ func Refused(name, addr, setting string, err error) error {
 	default:
 		return fmt.Errorf("%s address %s can't be listened on%s: %w", name, addr, advice, err)
 	}
-	// What the system says would add nothing to the sentence.
+	// The system's error would add nothing to the sentence.
 	return &sentence{text: fmt.Sprintf("%s address %s %s%s", name, addr, reason, advice), cause: err}
 }
 
-// sentence is an error whose text needs no cause beside it.
+// sentence is an error with a text that is complete without the cause.
 type sentence struct {
 	text  string
 	cause error

@@ -13,19 +13,19 @@ import (
 )
 
 const (
-	// limitShare of a container's memory is the Go runtime's soft limit; the rest is for
-	// what the runtime does not count.
+	// limitShare is the share of a container's memory that is the Go runtime's soft limit; the rest is for memory
+	// that the runtime does not count.
 	limitShare = 0.9
-	// ballastSize keeps the collector from running each time a small heap has doubled,
-	// many times a second under load. It is never touched, so it takes no memory.
+	// ballastSize is the size of an unused block. Without it, the collector would run each time a small heap has
+	// doubled, many times a second under load. The block is never touched, so it takes no memory.
 	ballastSize = 16 << 20
 	// A process that allocates less than restAllocs in restFor is idle: its own queries to
 	// the database and the bus, and a scrape of its metrics, allocate less than half of that.
 	restFor    = 10 * time.Second
 	restAllocs = 10 << 20
-	// worthwhile is how much a process allocates before it gives memory back again.
+	// worthwhile is how much a process must allocate before it gives memory back again.
 	worthwhile = 8 << 20
-	// againAfter × restFor later, memory is given back once more, because nats-server keeps the blocks that it has
+	// After againAfter × restFor, memory is given back once more, because nats-server keeps the blocks that it has
 	// written in memory for 10 s and longer: 72 MB after 50,000 events.
 	againAfter = 3
 )
@@ -47,9 +47,8 @@ func TuneMemory() []byte {
 	return make([]byte, ballastSize)
 }
 
-// GiveBackAtRest gives unused memory back to the system whenever the process has
-// become idle, until ctx is done. By itself the runtime collects the heap every two minutes
-// then, and keeps about as much memory as before.
+// GiveBackAtRest returns unused memory to the system whenever the process has become idle, until ctx is done. The
+// runtime alone collects the heap of an idle process every two minutes, and keeps about as much memory as before.
 func GiveBackAtRest(ctx context.Context) error {
 	ticker := time.NewTicker(restFor)
 	defer ticker.Stop()
@@ -70,7 +69,7 @@ func GiveBackAtRest(ctx context.Context) error {
 			again = againAfter
 		}
 		if idle && (again == againAfter || again == 0) {
-			runtime.GC() // what lies in pools is free after two collections
+			runtime.GC() // memory in pools is free after two collections
 			debug.FreeOSMemory()
 			given = now
 		}
@@ -85,5 +84,5 @@ func containerLimit() (int64, bool) {
 		return 0, false
 	}
 	bytes, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
-	return bytes, err == nil && bytes > 0 // «max» is no number
+	return bytes, err == nil && bytes > 0 // «max» is not a number
 }

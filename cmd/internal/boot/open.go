@@ -35,16 +35,15 @@ const (
 
 // Options of a process.
 type Options struct {
-	Settings settings.Settings // complete: the keys and the database URL are set
-	Name     string            // of the process: in traces, and on the bus with its inbox
+	Settings settings.Settings // complete: keys and database URL are set
+	Name     string            // name of the process in traces, and on the bus with its inbox
 	Version  string
 	Logger   *slog.Logger
 	// InProcess connects to a NATS server in this process; nil: Settings.NATSURL is used.
 	InProcess nats.InProcessConnProvider
 	// Migrate applies pending migrations instead of refusing to start.
 	Migrate bool
-	// Listening returns the servers of the process besides those that Open makes, at each moment; nil: there
-	// are none.
+	// Listening returns the present servers of the process, except those that Open makes; nil: there are none.
 	Listening func() []*Server
 }
 
@@ -59,13 +58,13 @@ type Handles struct {
 	Registry *prometheus.Registry
 	Tracer   trace.TracerProvider
 	Memory   *body.Memory // for the bodies of requests
-	OpsURL   string       // where metrics are served
+	OpsURL   string       // address of the metrics
 
-	// TLS is what the TLS server listens with: the operator's certificate, unless a part of the
-	// process sets something else before Serve. It is nil when there is none.
+	// TLS is the configuration of the TLS server: with the operator's certificate, unless a part of the process
+	// sets another one before Serve. It is nil when there is no TLS server.
 	TLS *tls.Config
-	// ConnContext makes the context of a connection to the TLS server, if a part of the process has
-	// set it before Serve.
+	// ConnContext makes the context of a connection to the TLS server. A part of the process may set it before
+	// Serve.
 	ConnContext func(ctx context.Context, c net.Conn) context.Context
 	// Certificate returns the operator's certificate; nil: there is none.
 	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
@@ -76,8 +75,8 @@ type Handles struct {
 // ErrPending is returned when migrations are pending.
 var ErrPending = errors.New("the database has pending migrations: apply them with `waybill migrate up`")
 
-// Open opens the handles and adds them to p, which closes them at its end. When it fails,
-// p.Abandon closes those that were opened.
+// Open opens the handles and adds them to p, which closes them at its end. If Open fails, p.Abandon closes those
+// that were opened.
 func Open(ctx context.Context, p *Process, o Options) (*Handles, error) {
 	h := &Handles{Options: o, Registry: telemetry.NewRegistry(o.Version)}
 	if err := h.openTracer(ctx, p); err != nil {
@@ -95,7 +94,7 @@ func Open(ctx context.Context, p *Process, o Options) (*Handles, error) {
 	p.Add("ops server", ops.Run)
 	h.ops = ops
 	h.OpsURL = ops.URL()
-	// Listen first, so that nothing has been touched if the address is not free.
+	// Listen first, so that nothing else has been changed if the address is in use.
 	h.http, err = Listen(ctx, ServerOptions{
 		Name: "HTTP", Addr: o.Settings.HTTPAddr, Setting: "--http or " + settings.HTTPAddr, Logger: o.Logger,
 		MaxConnections: o.Settings.MaxConnections, TrustedProxies: o.Settings.TrustedProxies, Registerer: h.Registry,
@@ -150,7 +149,7 @@ func (h *Handles) measureStore() {
 		}, func() float64 { return float64(h.Store.Log().Waiting) }))
 }
 
-// openTracer opens what traces are sent with. The last ones are sent when the process ends.
+// openTracer opens the exporter of traces. The last traces are sent when the process ends.
 func (h *Handles) openTracer(ctx context.Context, p *Process) error {
 	tracer, flush, err := telemetry.NewTracer(ctx, h.Name, h.Version, h.Logger)
 	if err != nil {
@@ -178,7 +177,7 @@ func hostOf(addr string) string {
 	return strings.ToLower(host)
 }
 
-// openStore opens the database and sees to its migrations.
+// openStore opens the database and checks or applies its migrations.
 func openStore(ctx context.Context, p *Process, o Options, keys *seal.Keyring) (*store.Store, error) {
 	s, err := store.Open(ctx, store.Options{URL: o.Settings.DatabaseURL.Reveal(), Keys: keys, Logger: o.Logger})
 	if err != nil {
@@ -222,8 +221,8 @@ func prepare(ctx context.Context, s *store.Store, o Options) error {
 	return nil
 }
 
-// Own returns what Waybill itself listens on or works with, as far as this process knows, as
-// host:port: the addresses of all its parts, the bus and the database.
+// Own returns the addresses, as host:port, that Waybill itself listens on or works with, as far as this process
+// knows: those of all its parts, the bus and the database.
 func (h *Handles) Own() []string {
 	var own []string
 	servers := h.servers()
@@ -236,7 +235,7 @@ func (h *Handles) Own() []string {
 	return append(append(append(own, h.ops.listener.Addr().String()), h.Bus.Addresses()...), h.Store.Addresses()...)
 }
 
-// servers returns the servers that answer for what the process serves.
+// servers returns the servers with the handler of the process.
 func (h *Handles) servers() []*Server {
 	if h.tls == nil {
 		return []*Server{h.http}
@@ -244,15 +243,15 @@ func (h *Handles) servers() []*Server {
 	return []*Server{h.http, h.tls}
 }
 
-// AtShutdown starts f once for each server when that server is told to shut down. The server does not wait for f.
+// AtShutdown starts f once for each server when that server is shut down. The server does not wait for f.
 func (h *Handles) AtShutdown(f func()) {
 	for _, s := range h.servers() {
 		s.http.RegisterOnShutdown(f)
 	}
 }
 
-// GatewayURL returns where deployments are reached, without their names; empty: it is not known.
-// In dev it is the process's own address, of TLS if there is one, unless it is set.
+// GatewayURL returns the address of deployments, without their names; empty: not known. In dev, the default is
+// the process's own address, with TLS if it has that.
 func (h *Handles) GatewayURL() string {
 	if s := h.Settings; s.GatewayURL != "" || s.Role != settings.Dev {
 		return s.GatewayURL
@@ -268,7 +267,7 @@ func (h *Handles) GatewayURL() string {
 	return scheme + "://" + host
 }
 
-// Serve adds the servers, with the handler, and returns where the one without TLS answers.
+// Serve adds the servers, with the handler, and returns the URL of the server without TLS.
 func (h *Handles) Serve(p *Process, handler http.Handler) (url string) {
 	for _, s := range h.servers() {
 		s.http.Handler = framed(handler)

@@ -1,6 +1,5 @@
-// Package boot assembles a process: it opens each handle once and makes the list of
-// parts that run, for the wanted roles. The all-in-one process and the
-// services differ only in the roles and options that they give.
+// Package boot assembles a process: it opens each handle once and makes the list of parts for the
+// wanted roles. The all-in-one process and the services differ only in their roles and options.
 package boot
 
 import (
@@ -16,9 +15,8 @@ import (
 // stopTime is how long a process may take to stop.
 const stopTime = 30 * time.Second
 
-// part is one part of a process. Its Run works until ctx is done, then finishes
-// its work. A Run that gets a ctx that is already done only closes what
-// was opened for it.
+// part is one part of a process. Its Run works until ctx is done, then finishes its work. If ctx is
+// already done when Run is called, it only closes its resources.
 type part struct {
 	name string
 	run  func(context.Context) error
@@ -39,7 +37,7 @@ func (p *Process) Add(name string, run func(context.Context) error) {
 	p.parts = append(p.parts, part{name, run})
 }
 
-// AddCloser appends a part that only has to be closed at the end.
+// AddCloser appends a part that only has to be closed when the process ends.
 func (p *Process) AddCloser(name string, end func() error) {
 	p.Add(name, func(ctx context.Context) error {
 		<-ctx.Done()
@@ -47,8 +45,8 @@ func (p *Process) AddCloser(name string, end func() error) {
 	})
 }
 
-// Abandon closes what the parts have opened, if the process can't start. It returns
-// cause, joined with the errors of closing.
+// Abandon closes the resources of the parts, if the process can't start. It returns cause, joined
+// with the errors of closing.
 func (p *Process) Abandon(cause error) error {
 	done, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -66,9 +64,9 @@ type ending struct {
 	err   error
 }
 
-// Run starts every part and waits until ctx is done, or a part ends by itself: then all
-// are stopped, within 30 seconds. The error joins those of the parts; a part that ended
-// before it was asked to is an error.
+// Run starts every part and waits until ctx is done, or a part ends by itself: then all are
+// stopped, within 30 seconds. The returned error joins those of the parts; a part that ends without
+// being asked to is an error.
 func (p *Process) Run(ctx context.Context) error {
 	endings := make(chan ending, len(p.parts))
 	stops := make([]context.CancelFunc, len(p.parts))

@@ -29,7 +29,7 @@ const (
 
 // Service is one of the microservices.
 type Service struct {
-	Name    string // on the bus and in traces; its binary is waybill-Name
+	Name    string // name on the bus and in traces; its binary is waybill-Name
 	Role    settings.Role
 	Version string
 	// Add adds the service to the process; the result answers on the HTTP address.
@@ -98,15 +98,15 @@ func (s Service) run(load func() (settings.Settings, error), stderr io.Writer) e
 	return err
 }
 
-// BindSettings adds the flags of role to flags and returns what loads the settings once
-// they are parsed: from the flags, the environment, the file of --config, the defaults.
+// BindSettings adds the flags of role to flags. It returns a function that loads the settings once the
+// flags are parsed: from the flags, the environment, the file of --config, the defaults.
 func BindSettings(flags *pflag.FlagSet, role settings.Role) func() (settings.Settings, error) {
 	load := BindSettingsOf(flags, role)
 	return func() (settings.Settings, error) { return load(role) }
 }
 
-// BindSettingsOf is BindSettings for who finds out later which role's settings they are. The flags are
-// those of role. With an error the settings are those that could be read.
+// BindSettingsOf is BindSettings for callers that find out later which role's settings to load. The flags
+// are those of role. If there is an error, the settings are those that could be read.
 func BindSettingsOf(flags *pflag.FlagSet, role settings.Role) func(settings.Role) (settings.Settings, error) {
 	config := flags.String("config", "", "file of lines NAME=value ("+settings.Config+")")
 	byName := make(map[string]string)
@@ -147,7 +147,7 @@ func BindSettingsOf(flags *pflag.FlagSet, role settings.Role) func(settings.Role
 	}
 }
 
-// Origin says in a word where a setting of BindSettings comes from.
+// Origin names the source of a setting from BindSettings in a word.
 func Origin(source int) string {
 	switch source {
 	case 0:
@@ -160,13 +160,12 @@ func Origin(source int) string {
 	return "default"
 }
 
-// sameSignal is how long after the first signal others count as that one: what signals a process and then
-// its group, as timeout(1) does, asks once.
+// sameSignal is how long after the first signal further ones count as the same: a program that signals a
+// process and then its group, as timeout(1) does, means one signal.
 const sameSignal = 200 * time.Millisecond
 
-// Signals returns a context that ends with the first SIGINT or SIGTERM; first is called
-// then, unless it is nil. The second signal ends the process at once, with exit code 1, unless
-// it comes within 200 ms.
+// Signals returns a context that ends with the first SIGINT or SIGTERM. first, if not nil, is called at
+// that time. The second signal ends the process at once, with exit code 1, unless it comes within 200 ms.
 func Signals(parent context.Context, first func()) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(parent)
 	signals, stopped := make(chan os.Signal, 2), make(chan struct{})

@@ -14,15 +14,16 @@ import (
 	"waybill.dev/cmd/internal/settings"
 )
 
-// lookEvery is how often the files of a certificate are looked at.
+// lookEvery is how often the files of a certificate are checked.
 const lookEvery = 2 * time.Second
 
-// CertificateFiles are the operator's certificate and its key, read anew when they change.
+// CertificateFiles are the operator's certificate and its key, which are read again when they
+// change.
 type CertificateFiles struct {
 	cert, key string
 	log       *slog.Logger
 	read      atomic.Pointer[tls.Certificate]
-	seen      string // what the files looked like when they were read last; Run's
+	seen      string // state of the files when they were last read; used by Run
 }
 
 // NewCertificateFiles reads the files.
@@ -38,12 +39,12 @@ func NewCertificateFiles(cert, key string, log *slog.Logger, registry prometheus
 	return f, nil
 }
 
-// Certificate returns the certificate, whatever name the client wants.
+// Certificate returns the certificate, whatever name the client asks for.
 func (f *CertificateFiles) Certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return f.read.Load(), nil
 }
 
-// Run looks at the files until ctx ends. Files that are no good change nothing.
+// Run checks the files until ctx ends. Invalid files change nothing.
 func (f *CertificateFiles) Run(ctx context.Context) error {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
@@ -66,7 +67,7 @@ func (f *CertificateFiles) Run(ctx context.Context) error {
 	}
 }
 
-// look returns what tells one state of the files from another.
+// look returns a text that differs when the files have changed.
 func (f *CertificateFiles) look() string {
 	state := func(name string) string {
 		info, err := os.Stat(name)
@@ -87,7 +88,7 @@ func (f *CertificateFiles) load() error {
 	return nil
 }
 
-// openTLS listens for TLS connections, if that is set.
+// openTLS listens for TLS connections, if an address is set.
 func (h *Handles) openTLS(ctx context.Context, p *Process) error {
 	s := h.Settings
 	if s.TLSAddr == "" {

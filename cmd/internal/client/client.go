@@ -1,4 +1,4 @@
-// Package client calls Waybill's REST API, for the command line and for what tries the programs.
+// Package client calls Waybill's REST API, for the command line and for programs that test Waybill.
 package client
 
 import (
@@ -21,7 +21,7 @@ import (
 const (
 	timeout   = 30 * time.Second
 	maxAnswer = 64 << 20
-	// connections is how many requests the busiest program has open at once.
+	// connections is the maximum number of requests that a program has open at once.
 	connections = 64
 	pageSize    = 1000
 )
@@ -38,10 +38,10 @@ type Client struct {
 type Access struct {
 	URL  string // such as http://127.0.0.1:8080
 	Key  domain.Secret
-	From string // where the key was taken from, for who is refused
-	Hint string // what else may have been meant, for when nothing answers or the key is refused
+	From string // where the key comes from, for the message when it is refused
+	Hint string // another possible installation, for the message when nothing answers or the key is refused
 
-	See func(method, path string, a Answer) // is shown each answer of Ask; nil: nobody looks
+	See func(method, path string, a Answer) // gets each answer of Ask; may be nil
 }
 
 // New returns a client of an installation. The key is sent only there: redirects are not
@@ -141,8 +141,8 @@ func (c *Client) Update(ctx context.Context, id string, events []domain.EventTyp
 	return changed, err
 }
 
-// Rotate gives a webhook a new signing secret. For the overlap, callbacks carry the
-// signature of the former one too.
+// Rotate gives a webhook a new signing secret. For the overlap, callbacks carry the signature of
+// the former secret, too.
 func (c *Client) Rotate(ctx context.Context, id string, overlap time.Duration) (domain.Secret, error) {
 	body := fmt.Appendf(nil, `{"overlapSeconds":%d}`, int(overlap.Seconds()))
 	var answer struct {
@@ -160,7 +160,7 @@ func (c *Client) Delete(ctx context.Context, id string) error {
 	return c.call(ctx, http.MethodDelete, "/v1/webhooks/"+url.PathEscape(id), nil, nil)
 }
 
-// Delivery is a line of the delivery log. Only Delivery has its attempts.
+// Delivery is a line of the delivery log. Only the method Delivery returns its attempts.
 type Delivery struct {
 	ID            string        `json:"id"`
 	WebhookID     string        `json:"webhookId"`
@@ -183,8 +183,8 @@ type Attempt struct {
 	ResponseBody string `json:"responseBody"`
 }
 
-// Deliveries lists a page of the deliveries that the query selects, newest first, and the cursor of
-// the next page; empty: there is none.
+// Deliveries returns a page of the deliveries that the query selects, newest first, and the cursor
+// of the next page; empty: this is the last one.
 func (c *Client) Deliveries(ctx context.Context, query url.Values) (page []Delivery, next string, err error) {
 	var answer struct {
 		Data       []Delivery `json:"data"`
@@ -241,14 +241,14 @@ func (c *Client) Do(ctx context.Context, method, path string, body []byte) ([]by
 	return c.judge(answer)
 }
 
-// Answer is what a server answered, whatever it is.
+// Answer is any answer of a server.
 type Answer struct {
 	Status int
 	Header http.Header
 	Body   []byte
 }
 
-// Ask sends body, unless it is nil, and more headers, and returns the answer as it came.
+// Ask sends body, unless it is nil, with additional headers, and returns the answer as it arrived.
 func (c *Client) Ask(ctx context.Context, method, path string, body []byte, header http.Header) (Answer, error) {
 	request, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
 	if err != nil {

@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// uploading is how long an upload may take: the server waits for a body for a minute.
+// uploading is how long an upload may take: the server waits a minute for a body.
 const uploading = 90 * time.Second
 
-// Source is what an upload is for.
+// Source is the target of an upload.
 type Source struct{ Account, Project, Branch string }
 
-// Accepted is a build that was accepted. URL is empty when the server does not know where
-// its gateways answer; StatusID is empty of a deployment that has no builds.
+// Accepted is an accepted build. URL is empty when the server does not know the address of its
+// gateways; StatusID is empty for a deployment that has no builds.
 type Accepted struct {
 	StatusID       string `json:"statusId"`
 	BuildID        string `json:"buildId"`
@@ -27,8 +27,8 @@ type Accepted struct {
 	URL            string `json:"url"`
 }
 
-// Upload sends an archive of the content type. sent, unless it is nil, is told how many bytes
-// are on their way.
+// Upload sends an archive of the content type. sent, unless it is nil, is called with the number of
+// bytes that were read for sending.
 func (c *Client) Upload(ctx context.Context, to Source, contentType string, archive []byte, sent func(int64)) (Accepted, error) {
 	query := url.Values{"accountName": {to.Account}, "projectName": {to.Project}, "branchName": {to.Branch}}
 	body := &counted{Reader: bytes.NewReader(archive), read: sent}
@@ -55,7 +55,7 @@ func (c *Client) Upload(ctx context.Context, to Source, contentType string, arch
 	return accepted, nil
 }
 
-// counted tells how much of a body was read.
+// counted reports how much of a body was read.
 type counted struct {
 	io.Reader
 
@@ -71,15 +71,15 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Deployment is the running environment of a branch.
+// Deployment is the deployment of a branch.
 type Deployment struct {
 	Name        string     `json:"name"`
 	URL         string     `json:"url"`
 	AccountName string     `json:"accountName"`
 	ProjectName string     `json:"projectName"`
 	BranchName  string     `json:"branchName"`
-	Build       *BuildLine `json:"build"`     // the one that is served
-	LastBuild   *BuildLine `json:"lastBuild"` // the newest
+	Build       *BuildLine `json:"build"`     // the active build
+	LastBuild   *BuildLine `json:"lastBuild"` // the newest build
 }
 
 // BuildLine is a build in a list.
@@ -99,7 +99,7 @@ func (c *Client) Deployment(ctx context.Context, name string) (Deployment, error
 	return d, err
 }
 
-// Builds lists the builds of a deployment that are kept.
+// Builds lists the stored builds of a deployment.
 func (c *Client) Builds(ctx context.Context, deployment string) ([]BuildLine, error) {
 	var answer struct {
 		Data []BuildLine `json:"data"`
@@ -108,7 +108,7 @@ func (c *Client) Builds(ctx context.Context, deployment string) ([]BuildLine, er
 	return answer.Data, err
 }
 
-// Redeploy builds a deployment anew from the files of a build; empty: of the one that is served.
+// Redeploy builds a deployment again from the files of a build; empty: of the active one.
 func (c *Client) Redeploy(ctx context.Context, name, build string) (Accepted, error) {
 	body := []byte(`{}`)
 	if build != "" {
@@ -130,11 +130,11 @@ const (
 	StepBuilding      = "BUILDING"
 )
 
-// DeploymentStatus says what became of an upload or a redeployment.
+// DeploymentStatus is the progress or result of an upload or a redeployment.
 type DeploymentStatus struct {
 	Status   string `json:"status"`
 	URL      string `json:"url"`
-	LocalURL string `json:"localUrl"` // of `waybill dev` alone
+	LocalURL string `json:"localUrl"` // only from `waybill dev`
 	Steps    map[string]struct {
 		Status string `json:"status"`
 	} `json:"steps"`
@@ -145,7 +145,7 @@ type DeploymentStatus struct {
 	} `json:"buildResult"`
 }
 
-// Fault is one thing that is wrong with what was uploaded.
+// Fault is one fault of an upload.
 type Fault struct {
 	File      string `json:"file"`
 	Operation string `json:"operation,omitempty"`
@@ -153,7 +153,7 @@ type Fault struct {
 	Detail    string `json:"detail"`
 }
 
-// DeploymentStatus returns what became of an upload to a project.
+// DeploymentStatus returns the progress or result of an upload to a project.
 func (c *Client) DeploymentStatus(ctx context.Context, account, project, id string) (DeploymentStatus, error) {
 	var status DeploymentStatus
 	path := fmt.Sprintf("/v1/accounts/%s/projects/%s/deployment-status/%s", url.PathEscape(account), url.PathEscape(project), url.PathEscape(id))
@@ -174,7 +174,7 @@ type LogLine struct {
 	Pointer   string    `json:"pointer"`
 }
 
-// BuildLog returns the log of a build by its steps, and as it came.
+// BuildLog returns the log of a build, by its steps and in the original order.
 func (c *Client) BuildLog(ctx context.Context, deployment, build string) (steps map[string][]LogLine, text []byte, err error) {
 	var log struct {
 		API map[string][]LogLine `json:"api"`
@@ -186,8 +186,8 @@ func (c *Client) BuildLog(ctx context.Context, deployment, build string) (steps 
 	return log.API, text, err
 }
 
-// MayPass reports whether err may be over soon: nothing answered, or the server says that it
-// is not able to.
+// MayPass reports whether err may disappear soon: there was no answer, or the server says that it
+// is unavailable.
 func MayPass(err error) bool {
 	problem, ok := errors.AsType[*Problem](err)
 	return !ok || problem.Status >= http.StatusInternalServerError || problem.Status == http.StatusTooManyRequests

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// connectTime is how long a connection may take.
+// connectTime is how long connecting may take.
 const connectTime = 10 * time.Second
 
 // NewTransport returns a transport that connects to the loopback address for localhost and the names
-// below it (RFC 6761). The resolver and a proxy are not asked for these names.
+// below it (RFC 6761). These names are not sent to a resolver or proxy.
 func NewTransport() *http.Transport {
 	return &http.Transport{
 		Proxy: func(r *http.Request) (*url.URL, error) {
@@ -38,7 +38,7 @@ func Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if err != nil {
 		var second error
 		if connection, second = dialer.DialContext(ctx, network, net.JoinHostPort("::1", port)); second != nil {
-			return nil, err // what listens does so on 127.0.0.1 most often
+			return nil, err // most servers listen on 127.0.0.1
 		}
 	}
 	return connection, nil
@@ -50,5 +50,6 @@ func isLocalhost(host string) bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
-// NewHTTP returns an HTTP client with such a transport, for what is not an installation's API.
+// NewHTTP returns an HTTP client with such a transport, for servers that are not an installation's
+// API.
 func NewHTTP() *http.Client { return &http.Client{Transport: NewTransport()} }

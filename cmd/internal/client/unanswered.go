@@ -11,8 +11,8 @@ import (
 	"syscall"
 )
 
-// NoAnswer says why the server at base did not answer, and gives advice if there is
-// some. err is the error of an http.Client.
+// NoAnswer returns an error that says why the server at base did not answer, with advice if there
+// is any. err is the error of an http.Client.
 func NoAnswer(base string, err error) error {
 	if failed, ok := errors.AsType[*url.Error](err); ok {
 		err = failed.Err
@@ -31,7 +31,7 @@ func NoAnswer(base string, err error) error {
 	return fmt.Errorf("no answer from %s: %w%s", base, err, advice)
 }
 
-// tlsReason says why a TLS handshake failed; empty: err is not a TLS error that it knows.
+// tlsReason returns the reason why a TLS handshake failed; empty: err is not a known TLS error.
 func tlsReason(err error) string {
 	var (
 		authority x509.UnknownAuthorityError
@@ -63,9 +63,8 @@ func isLoopback(host string) bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost") || err == nil && addr.IsLoopback()
 }
 
-// WithScheme puts http:// before the address of something on this machine that comes
-// without a scheme, such as localhost:3000. Other text stays as it is: nothing is sent
-// over a network in the clear because a scheme was left out.
+// WithScheme adds http:// to an address of this machine that has no scheme, such as localhost:3000.
+// Other text stays as it is: a missing scheme must not lead to unencrypted requests over a network.
 func WithScheme(text string) string {
 	if strings.Contains(text, "://") {
 		return text

@@ -1,5 +1,5 @@
-// Package datadir is the directory in which an all-in-one installation keeps what it
-// must not lose: database, bus and keys. One process uses it at a time.
+// Package datadir handles the directory in which an all-in-one installation keeps everything that
+// it must not lose: database, bus and keys. One process uses it at a time.
 package datadir
 
 import (
@@ -17,7 +17,7 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// The names of what lies in the directory.
+// The names of the files in the directory.
 const (
 	AdminKey      = "admin.key"
 	EncryptionKey = "encryption.key"
@@ -26,24 +26,24 @@ const (
 	lockFile      = "lock"
 	addresses     = "addresses.json"
 
-	maxAddresses = 64 << 10 // bytes of the file
+	maxAddresses = 64 << 10 // maximum size of the file, in bytes
 )
 
 // Dir is a data directory that this process has locked.
 type Dir struct {
 	path string
 	lock *os.File
-	// tightened lists the files that others could read or write until now.
+	// tightened lists the files that other users could read or write before Open.
 	tightened []string
 }
 
 // errLocked is returned by lock if another process holds the lock.
 var errLocked = errors.New("locked")
 
-// Open makes the directory if needed and locks it for this process. What others may read
-// or write is made private: the directory gets mode 0700, the files in it 0600. It fails
-// with one sentence if it can't be written to or made private, or if another process
-// holds the lock.
+// Open makes the directory if needed and locks it for this process. Files that other users may read
+// or write are made private: the directory gets mode 0700, the files in it 0600. Open fails with
+// one sentence if the directory can't be written to or made private, or if another process holds
+// the lock.
 func Open(path string) (*Dir, error) {
 	absolute, err := filepath.Abs(path)
 	if err != nil {
@@ -68,14 +68,14 @@ func Open(path string) (*Dir, error) {
 		}
 		return nil, fmt.Errorf("data directory %s is in use by another waybill process%s: stop it, or choose another directory with --data", absolute, holder(file))
 	}
-	// Whom to look for; only for the sentence above, so a failure is no matter.
+	// The process id is only for the message above, so a failure does not matter.
 	if err := file.Truncate(0); err == nil {
 		_, _ = file.WriteAt([]byte(strconv.Itoa(os.Getpid())), 0)
 	}
 	return &Dir{path: absolute, lock: file, tightened: tightened}, nil
 }
 
-// Fresh opens a directory to put an installation into: it must be missing or empty.
+// Fresh opens a directory for a new installation: it must be missing or empty.
 func Fresh(path string) (*Dir, error) {
 	entries, err := os.ReadDir(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -90,8 +90,8 @@ func Fresh(path string) (*Dir, error) {
 	return Open(path)
 }
 
-// Held reports whether a process has the directory, and which, as text for a message. It changes
-// nothing.
+// Held reports whether a process holds the lock, and returns its id as text for a message. It
+// changes nothing.
 func Held(path string) (held bool, pid string) {
 	file, err := os.Open(filepath.Join(path, lockFile))
 	if err != nil {
@@ -104,9 +104,9 @@ func Held(path string) (held bool, pid string) {
 	return true, holder(file)
 }
 
-// tighten makes the directory and the files in it private, and returns what was open to
-// others, with its mode. If others could write there, no file may belong to them: they would
-// know a key that they have put there.
+// tighten makes the directory and the files in it private, and returns those that other users could
+// access, with their modes. If other users could write to the directory, no file may belong to
+// them: they would know a key that they have put there.
 func tighten(path string) (tightened []string, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -168,7 +168,7 @@ func holder(file *os.File) string {
 	return ""
 }
 
-// Tightened returns what others could read or write until now, each with its mode.
+// Tightened returns the files that other users could read or write before Open, each with its mode.
 func (d *Dir) Tightened() []string { return d.tightened }
 
 // Path returns the absolute path of the directory.
@@ -179,16 +179,16 @@ func (d *Dir) Database() domain.Secret {
 	return domain.Secret("sqlite:" + filepath.Join(d.path, Database))
 }
 
-// NATS returns where the embedded server keeps its streams.
+// NATS returns the folder of the embedded server's streams.
 func (d *Dir) NATS() string { return filepath.Join(d.path, nats) }
 
-// Close gives the directory back.
+// Close unlocks the directory.
 func (d *Dir) Close() error {
-	_ = os.Remove(filepath.Join(d.path, addresses)) // what it names is gone
+	_ = os.Remove(filepath.Join(d.path, addresses)) // these addresses no longer answer
 	return d.lock.Close()
 }
 
-// Put keeps a file of the installation whole or not at all, readable by the owner alone.
+// Put writes a file of the installation as a whole or not at all, readable only by the owner.
 func (d *Dir) Put(name string, content io.Reader) error {
 	if err := d.write(name, content); err != nil {
 		return fmt.Errorf("keep %s: %w", name, err)
@@ -199,8 +199,8 @@ func (d *Dir) Put(name string, content io.Reader) error {
 // File returns the path of a file of the installation.
 func (d *Dir) File(name string) string { return filepath.Join(d.path, name) }
 
-// Key returns the secret that is kept under name. When there is none yet, it is made and
-// kept, readable by the owner alone.
+// Key returns the secret that is stored under name. If there is none yet, Key makes one and stores
+// it, readable only by the owner.
 func (d *Dir) Key(name string, fresh func() string) (domain.Secret, error) {
 	secret, err := ReadKey(d.path, name)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -213,8 +213,8 @@ func (d *Dir) Key(name string, fresh func() string) (domain.Secret, error) {
 	return secret, nil
 }
 
-// ReadKey returns the secret that the installation in directory path keeps under name. It
-// may be read while another process has the directory.
+// ReadKey returns the secret that the installation in directory path stores under name. It works
+// while another process holds the lock.
 func ReadKey(path, name string) (domain.Secret, error) {
 	text, err := os.ReadFile(filepath.Join(path, name))
 	if err != nil {
@@ -235,8 +235,8 @@ type Addresses struct {
 	Receiver string `json:"receiver,omitempty"`
 }
 
-// Announce leaves the addresses for the commands that look for a running installation;
-// Close removes them.
+// Announce stores the addresses for commands that look for a running installation; Close removes
+// them.
 func (d *Dir) Announce(a Addresses) error {
 	text, err := json.MarshalIndent(a, "", "  ")
 	if err != nil {
@@ -249,8 +249,8 @@ func (d *Dir) Announce(a Addresses) error {
 }
 
 // Announced returns the addresses of the installation in directory path; the error is
-// fs.ErrNotExist when none has announced itself. Keys are sent there, so it refuses a
-// directory or file that somebody else owns or may write to.
+// fs.ErrNotExist when there are none. Keys are sent to these addresses, so Announced refuses a
+// directory or file that another user owns or may write to.
 func Announced(path string) (Addresses, error) {
 	name := filepath.Join(path, addresses)
 	file, err := os.Open(name)
@@ -274,9 +274,9 @@ func Announced(path string) (Addresses, error) {
 	return a, nil
 }
 
-// write puts a file in place whole or not at all: a crash never leaves half a key.
+// write writes a file as a whole or not at all: a crash never leaves half a key.
 func (d *Dir) write(name string, content io.Reader) (err error) {
-	partial, err := os.CreateTemp(d.path, name+".*") // made with mode 0600
+	partial, err := os.CreateTemp(d.path, name+".*") // CreateTemp uses mode 0600
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// lock takes the file for this process until it is closed or the process ends, however.
+// lock locks the file for this process until it is closed or the process ends in any way.
 func lock(file *os.File) error {
 	err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {

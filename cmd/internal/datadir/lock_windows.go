@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// lock takes the file for this process until it is closed or the process ends, however.
-// The locked byte lies behind the content, so that others can read that.
+// lock locks the file for this process until it is closed or the process ends in any way. The
+// locked byte is behind the content, so that others can read that.
 func lock(file *os.File) error {
 	region := &windows.Overlapped{Offset: 1 << 20}
 	err := windows.LockFileEx(windows.Handle(file.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, region)

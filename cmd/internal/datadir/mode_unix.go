@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// private reports whether nobody but the owner has any right.
+// private reports whether only the owner has rights.
 func private(info fs.FileInfo) bool { return info.Mode().Perm()&0o077 == 0 }
 
 func writableByOthers(info fs.FileInfo) bool { return info.Mode().Perm()&0o022 != 0 }

@@ -2,7 +2,7 @@ package datadir
 
 import "io/fs"
 
-// Windows has access lists instead of modes; what a user's folder has holds there.
+// Windows has access lists instead of modes: files inherit those of the user's folder.
 
 func private(fs.FileInfo) bool          { return true }
 func writableByOthers(fs.FileInfo) bool { return false }

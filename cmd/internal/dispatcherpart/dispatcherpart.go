@@ -13,7 +13,7 @@ import (
 // about its health.
 func Add(p *boot.Process, h *boot.Handles) (http.Handler, error) { return AddWatched(p, h, nil) }
 
-// AddWatched is Add with an observer of each attempt; nil: none.
+// AddWatched is Add with an observer of each attempt; may be nil.
 func AddWatched(p *boot.Process, h *boot.Handles, watch func(dispatcher.Made)) (http.Handler, error) {
 	service, err := dispatcher.New(dispatcher.Options{
 		Store: h.Store, Bus: h.Bus, Egress: h.Egress, Logger: h.Logger,

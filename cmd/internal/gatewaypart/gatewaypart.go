@@ -21,8 +21,8 @@ func Add(p *boot.Process, h *boot.Handles) (http.Handler, error) {
 	return AddBefore(p, h, nil, nil, counts, Meters(h, counts))
 }
 
-// AddBefore is Add for a process that serves something besides. What is for no deployment is
-// other's. Keys are found by the authenticator; nil: by the gateway itself.
+// AddBefore is Add for a process with another handler. Requests for no deployment go to other. keys
+// authenticates API keys; nil: the gateway does so itself.
 func AddBefore(p *boot.Process, h *boot.Handles, other http.Handler, keys gateway.Authenticator, counts *gateway.Traffic, meters gateway.Meters) (http.Handler, error) {
 	process, err := os.Hostname()
 	if err != nil {
@@ -48,13 +48,13 @@ func AddBefore(p *boot.Process, h *boot.Handles, other http.Handler, keys gatewa
 	return service.Handler(other), nil
 }
 
-// Meters returns what holds the consumers who call the process to their plans. A process has one,
-// whatever it serves.
+// Meters returns the meters that hold the consumers that call the process to their plans. A process
+// has one, whatever it serves.
 func Meters(h *boot.Handles, counts *gateway.Traffic) gateway.Meters {
 	return gateway.NewMeters(h.Store, counts, h.Logger, h.Registry)
 }
 
-// authority returns the certificate authority that is set. There is none without TLS.
+// authority returns the configured certificate authority. Without TLS there is none.
 func authority(h *boot.Handles) (gateway.ACME, error) {
 	s := h.Settings
 	if s.ACMEDirectory == "" || h.TLS == nil {
@@ -74,8 +74,8 @@ func authority(h *boot.Handles) (gateway.ACME, error) {
 	return a, nil
 }
 
-// Traffic adds what counts and logs the requests of the process. A process has one, whatever it
-// serves.
+// Traffic adds the recorder that counts and logs the requests of the process. A process has one,
+// whatever it serves.
 func Traffic(p *boot.Process, h *boot.Handles) *gateway.Traffic {
 	t := gateway.NewTraffic(gateway.TrafficOptions{
 		Store: traffic.New(h.Store), Rate: h.Settings.RequestLogRate, Retention: h.Settings.RequestLogRetention,

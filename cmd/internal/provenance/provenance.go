@@ -1,5 +1,5 @@
-// Package provenance is what pages say of the figures that were measured: the day, the commit and the command that
-// made them, and a hash of the code that they measure. So a figure that is older than that code is seen as old.
+// Package provenance reads the marks of measured numbers on pages: the day, the commit and the command of the
+// measurement, and a hash of the measured code. The hash shows when a number is older than that code.
 package provenance
 
 import (
@@ -23,22 +23,22 @@ import (
 type Mark struct {
 	Day     string
 	Commit  string
-	Command string   // in backquotes, or what the pattern has else
-	Of      []string // folders, with all that is below them
-	Hash    string   // of them at that commit; empty: nobody has put it there yet
+	Command string   // in backquotes, or other text that the pattern allows
+	Of      []string // folders, including everything below them
+	Hash    string   // hash of the folders at that commit; empty: not set yet
 }
 
 func (m Mark) String() string {
 	return fmt.Sprintf("Measured on %s at commit `%s` with %s. <!-- of %s: %s -->", m.Day, m.Commit, m.Command, strings.Join(m.Of, " "), m.Hash)
 }
 
-// pattern is the line of a mark. A plus behind a commit says that something was not committed.
+// pattern matches the line of a mark. A plus after a commit says that there were uncommitted changes.
 const pattern = "Measured on (\\d{1,2} [A-Z][a-z]{2} \\d{4}) at commit `([0-9a-f]{8}\\+?)` with (`[^`\n]+`|the command of each row|a trial that was not kept)\\.[^\n]*<!-- of ([a-z0-9/_. -]+): ([0-9a-f]*) ?-->"
 
-// Begin is how a mark is told from other text, however wrong the rest of it is.
+// Begin identifies a mark in a text, even if the rest of it is wrong.
 const Begin = "<!-- of "
 
-// Read returns the marks of a text, in its order, with where each one begins.
+// Read returns the marks of a text, in their order, with their positions.
 func Read(text string) (marks []Mark, at []int) {
 	for _, place := range regexp.MustCompile(pattern).FindAllStringSubmatchIndex(text, -1) {
 		part := func(i int) string { return text[place[2*i]:place[2*i+1]] }
@@ -48,7 +48,7 @@ func Read(text string) (marks []Mark, at []int) {
 	return marks, at
 }
 
-// Hash is that of what the folders below root have now.
+// Hash returns the hash of the present files of the folders below root.
 func Hash(root string, folders []string) (string, error) {
 	files, blobs := os.DirFS(root), make(map[string]string)
 	for _, folder := range folders {
@@ -68,7 +68,7 @@ func Hash(root string, folders []string) (string, error) {
 	return hash(blobs), nil
 }
 
-// HashAt is that of what the folders had at a commit.
+// HashAt returns the hash of the folders' files at a commit.
 func HashAt(ctx context.Context, root, commit string, folders []string) (string, error) {
 	text, err := git(ctx, root, append([]string{"ls-tree", "-r", commit, "--"}, folders...)...)
 	if err != nil {
@@ -84,7 +84,8 @@ func HashAt(ctx context.Context, root, commit string, folders []string) (string,
 	return hash(blobs), nil
 }
 
-// Commit is what is measured: the last commit, with a plus when something was changed since. Root is where it lies.
+// Commit returns the measured commit: the last one, with a plus when there are uncommitted changes. Root is the root
+// of the repository.
 func Commit(ctx context.Context) (root, commit string, err error) {
 	if root, err = git(ctx, "", "rev-parse", "--show-toplevel"); err != nil {
 		return "", "", err
@@ -109,7 +110,7 @@ func git(ctx context.Context, dir string, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// counts says that a file is code that runs, not a test and not a page.
+// counts reports whether a file counts for the hash: it is code that runs, not a test and not a page.
 func counts(name string) bool {
 	switch path.Ext(name) {
 	case ".sql":

@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// Handler serves everything: callbacks on every path that a POST may come to, the page on
-// /, and what the page needs below /-/.
+// Handler returns the handler of all requests: callbacks by POST on any path, the page on /, and the page's own
+// paths below /-/.
 func (r *Receiver) Handler() http.Handler {
 	ours := http.NewServeMux()
 	ours.HandleFunc("GET /{$}", r.page)
@@ -31,8 +31,7 @@ func (r *Receiver) Handler() http.Handler {
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprintln(w, `{"status":"alive"}`)
 	})
-	// Another site that is open in the same browser must neither post forms here nor
-	// read the page under a name of its own.
+	// Another site in the same browser must neither post forms here nor read the page under a name of its own.
 	guarded := http.NewCrossOriginProtection().Handler(sameHost(secured(ours)))
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if req.Method == http.MethodPost && !strings.HasPrefix(req.URL.Path, "/-/") {
@@ -43,7 +42,7 @@ func (r *Receiver) Handler() http.Handler {
 	})
 }
 
-// secured sets the headers of everything that a browser shows.
+// secured sets the security headers of everything that a browser shows.
 func secured(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		h := w.Header()
@@ -55,8 +54,8 @@ func secured(next http.Handler) http.Handler {
 	})
 }
 
-// sameHost refuses a connection to loopback under a name that is not loopback's: a site
-// may have had its own name resolve to it.
+// sameHost refuses a request over loopback under a name that is not one of loopback's: a site may have made its own
+// name resolve to loopback.
 func sameHost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		local, _ := req.Context().Value(http.LocalAddrContextKey).(net.Addr)
@@ -106,8 +105,8 @@ func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) {
 	w.WriteHeader(answer.Status)
 }
 
-// trusts reports whether a callback is signed with a secret of its path, or none is known. A webhook may have come a
-// moment ago, so that its secret is about to be.
+// trusts reports whether a callback is signed with a secret of its path, or no secret is known. A webhook may be so
+// new that its secret has not arrived yet, so trusts waits a moment.
 func (r *Receiver) trusts(ctx context.Context, c Callback) bool {
 	if _, checked, ok := r.steps(c); ok || !checked {
 		return true
@@ -131,13 +130,13 @@ func (r *Receiver) clear(w http.ResponseWriter, req *http.Request) {
 // instruction sets the behaviour of a path. It comes from the page's form or as JSON.
 type instruction struct {
 	Path         string   `json:"path"`
-	Secret       *string  `json:"secret"` // one more; empty: none any more
+	Secret       *string  `json:"secret"` // another secret; empty: removes all
 	Status       *int     `json:"status"`
 	DelaySeconds *float64 `json:"delaySeconds"`
 	Times        *int     `json:"times"`
 }
 
-// setPath handles an instruction. It answers 204 to JSON, and leads a form back to the page.
+// setPath handles an instruction. It answers JSON with 204, and redirects a form back to the page.
 func (r *Receiver) setPath(w http.ResponseWriter, req *http.Request) {
 	kind, _, _ := mime.ParseMediaType(req.Header.Get("Content-Type"))
 	req.Body = http.MaxBytesReader(w, req.Body, 64<<10)

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// heartbeat is how often a sign of life is sent on the stream of an open page.
+// heartbeat is how often a comment is sent on the stream of an open page.
 const heartbeat = 15 * time.Second
 
-// live streams the numbers of callbacks as they come, as server-sent events.
+// live streams the numbers of callbacks as they arrive, as server-sent events.
 func (r *Receiver) live(w http.ResponseWriter, req *http.Request) {
 	control := http.NewResponseController(w)
 	// The stream lasts as long as the page is open.
@@ -49,7 +49,7 @@ type entry struct {
 	Headers    map[string]string `json:"headers"`
 	Body       string            `json:"body"`
 	Status     int               `json:"status"`
-	Verified   *bool             `json:"verified"` // null: no secret is known
+	Verified   *bool             `json:"verified"` // null: the secret is not known
 	Steps      []check           `json:"steps"`
 }
 

@@ -24,7 +24,7 @@ import (
 //go:embed web/*.html web/*.js
 var web embed.FS
 
-// newPage returns the page and the files that it names, which are embedded.
+// newPage returns the page and its embedded files.
 func newPage() (*look.Assets, *template.Template) {
 	own, err := fs.Sub(web, "web")
 	if err != nil {
@@ -38,7 +38,7 @@ func newPage() (*look.Assets, *template.Template) {
 	return files, template.Must(set.ParseFS(web, "web/page.html"))
 }
 
-// The states of a signature, which are CSS classes too.
+// The states of a signature, which are also CSS classes.
 const (
 	stateGood      = "good"
 	stateBad       = "bad"
@@ -50,16 +50,16 @@ type pageData struct {
 	Selected *detail
 	Paths    []pathRow
 	Types    []domain.EventType
-	Newest   bool // the selected one is shown because it is the newest
+	Newest   bool // it is selected only because it is the newest
 	Search   string
-	All      int // how many there are, found or not
+	All      int // number of callbacks, found or not
 	Form     pathRow
 }
 
 type row struct {
 	Number   int
 	At       time.Time
-	After    string // the first attempt of its delivery
+	After    string // time since the first attempt of its delivery
 	Path     string
 	Type     string
 	EventID  string
@@ -69,7 +69,7 @@ type row struct {
 	Answered string // CSS class of Status
 	State    string
 	Selected bool
-	Search   string // that the link to it keeps
+	Search   string // search text that the link to it keeps
 }
 
 type detail struct {
@@ -79,7 +79,7 @@ type detail struct {
 	Size    int
 	Pretty  string // empty: it is not JSON
 	Raw     string
-	Cut     bool // the body is too long, or grows too long with its indentation, to be shown whole
+	Cut     bool // the body, or its indented form, is too long to be shown completely
 	Delay   time.Duration
 	Query   string
 	Others  []row // all attempts of its delivery
@@ -95,12 +95,12 @@ type headerRow struct{ Name, Value string }
 type pathRow struct {
 	Path    string
 	Secrets int
-	Answer  Answer   // that was set for it
-	Asked   []Answer // that the URLs of its webhooks and callbacks ask for
+	Answer  Answer   // the answer that was set for it
+	Asked   []Answer // answers that the URLs of its webhooks and callbacks ask for
 }
 
-// page shows the callbacks that have the text of ?q= in them, and one in full: that of ?n=,
-// else the newest.
+// page shows the callbacks that contain the text of ?q=, and one of them in full: that of ?n=,
+// otherwise the newest.
 func (r *Receiver) page(w http.ResponseWriter, req *http.Request) {
 	callbacks := r.Callbacks()
 	search, all := strings.TrimSpace(req.URL.Query().Get("q")), len(callbacks)
@@ -137,7 +137,7 @@ func (r *Receiver) page(w http.ResponseWriter, req *http.Request) {
 	_, _ = w.Write(page.Bytes())
 }
 
-// told returns what is known of paths, in their order.
+// told returns the known facts about paths, in their order.
 func (r *Receiver) told() []pathRow {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -155,8 +155,8 @@ func (r *Receiver) told() []pathRow {
 	return rows
 }
 
-// asked returns what the URLs of a path's webhooks ask for, and those of its callbacks, each
-// once; otherwise is what one asks for that says nothing. The caller holds mu.
+// asked returns the answers that the URLs of a path's webhooks and callbacks ask for, without
+// repetitions. otherwise is the answer for a URL that asks for none. The caller holds mu.
 func (r *Receiver) asked(path string, otherwise Answer) []Answer {
 	queries := slices.Clone(r.found[path].Queries)
 	for _, c := range r.callbacks {
@@ -177,8 +177,8 @@ func (r *Receiver) asked(path string, otherwise Answer) []Answer {
 	return answers
 }
 
-// has reports whether a text is in what a person would look for: the case matters in the body
-// alone.
+// has reports whether the callback contains a text that a person searches for. The case of letters
+// matters only in the body.
 func (c Callback) has(text string) bool {
 	if text == "" || bytes.Contains(c.Body, []byte(text)) {
 		return true
@@ -250,11 +250,11 @@ func (r *Receiver) detail(c Callback, rows []row) *detail {
 	return d
 }
 
-// maxShown bounds what the page shows of a body, in bytes: 20,000 brackets are 200 MB once
-// each is indented.
+// maxShown bounds the shown part of a body, in bytes: 20,000 brackets become 200 MB when each is
+// indented.
 const maxShown = 512 << 10
 
-// head returns the beginning of a text, as much as is shown.
+// head returns the beginning of a text, up to maxShown.
 func head(text string) string {
 	if len(text) <= maxShown {
 		return text
@@ -266,8 +266,8 @@ func head(text string) string {
 	return text[:end]
 }
 
-// pretty returns the body indented, with every number and string as it came, until it is
-// longer than is shown; empty: it is not JSON.
+// pretty returns the body indented, with every number and string unchanged, until it is longer than
+// maxShown; empty: it is not JSON.
 func pretty(body []byte) string {
 	if !json.Valid(body) {
 		return ""
@@ -317,7 +317,7 @@ func pretty(body []byte) string {
 	return string(b)
 }
 
-// raw returns the body for display: what is no text is quoted.
+// raw returns the body for display: bytes that are not text are quoted.
 func raw(body []byte) string {
 	if utf8.Valid(body) {
 		return string(body)
@@ -329,14 +329,14 @@ func eventType(body []byte) string {
 	var event struct {
 		Type string `json:"type"`
 	}
-	_ = json.Unmarshal(body, &event) // a body that is no event has no type
+	_ = json.Unmarshal(body, &event) // a body that is not an event has no type
 	if event.Type == "" || len(event.Type) > 64 {
 		return "–"
 	}
 	return event.Type
 }
 
-// Sentence says what the path does, for the list of paths.
+// Sentence describes the behaviour of the path, for the list of paths.
 func (p pathRow) Sentence() string {
 	if len(p.Asked) == 0 {
 		return "answers " + p.Answer.words()
@@ -362,7 +362,7 @@ func (a Answer) words() string {
 	return text
 }
 
-// DelaySeconds is the delay as the form has it.
+// DelaySeconds returns the delay as text for the form.
 func (p pathRow) DelaySeconds() string {
 	return strconv.FormatFloat(p.Answer.Delay.Seconds(), 'f', -1, 64)
 }

@@ -1,6 +1,6 @@
-// Package receiver is a receiver of callbacks for trying Waybill: it records what
-// arrives, shows header by header whether the signature verifies, and answers as it is
-// told, with failures and delays too. It is not for production.
+// Package receiver is a receiver of callbacks for trying Waybill: it records callbacks, shows header by header
+// whether the signature is valid, and gives the answers that are set, including failures and delays. It is not
+// for production.
 package receiver
 
 import (
@@ -20,29 +20,29 @@ import (
 
 const (
 	maxCallbacks = 200
-	// maxBytes is how many bytes of bodies are kept in all; the oldest go first.
+	// maxBytes bounds the bodies in memory, in bytes; the oldest callbacks are removed first.
 	maxBytes = 32 << 20
 	maxBody  = 2 << 20
-	// maxPaths is how many paths may have a secret or an answer of their own. maxCounted is for how
-	// many events the attempts are counted.
+	// maxPaths is how many paths may have a secret or an answer of their own. maxCounted is the number of events
+	// whose attempts are counted.
 	maxPaths   = 1000
 	maxCounted = 10_000
 	maxSecrets = 8
 	maxDelay   = 30 * time.Second
-	// learning is how long the secret of a new webhook may take to get here.
+	// learning is how long the secret of a new webhook may take to arrive here.
 	learning = 250 * time.Millisecond
 )
 
-// Answer is what callbacks are answered with.
+// Answer is the answer to callbacks.
 type Answer struct {
 	Status int           // 200..599
-	Delay  time.Duration // before it; at most 30 s
-	// Times is for how many attempts of each event this holds; later ones get 200 at
-	// once. 0: for all.
+	Delay  time.Duration // wait before the answer; at most 30 s
+	// Times is the number of attempts of each event for which the answer holds; later attempts get 200 at once.
+	// 0: for all.
 	Times int
 }
 
-// Callback is one request as it came, with what it was answered.
+// Callback is one request as it arrived, with its answer.
 type Callback struct {
 	Number     int
 	ReceivedAt time.Time
@@ -57,8 +57,8 @@ type Callback struct {
 // EventID returns the event's id, the same on every attempt.
 func (c Callback) EventID() string { return c.Header.Get(signature.HeaderID) }
 
-// Delivery returns the delivery's id, the same on every attempt too; a sender that has none
-// is taken at the event's.
+// Delivery returns the delivery's id, which is also the same on every attempt; if the sender sends none, it
+// returns the event's id.
 func (c Callback) Delivery() string {
 	if id := c.Header.Get("Waybill-Delivery-Id"); id != "" {
 		return id
@@ -66,7 +66,7 @@ func (c Callback) Delivery() string {
 	return c.EventID()
 }
 
-// Attempt returns the number of the attempt as Waybill counts; 0: unknown.
+// Attempt returns Waybill's number of the attempt; 0: unknown.
 func (c Callback) Attempt() int {
 	n, _ := strconv.Atoi(c.Header.Get("Waybill-Attempt"))
 	return n
@@ -89,7 +89,7 @@ type Receiver struct {
 	bytes     int
 	paths     map[string]*path
 	found     map[string]Known
-	counted   map[string]int // attempts of a delivery on a path that got an answer of their own
+	counted   map[string]int // number of attempts of a delivery on a path with an answer of its own
 	listeners map[chan Callback]struct{}
 }
 
@@ -103,8 +103,8 @@ func New() *Receiver {
 	}
 }
 
-// Trust adds a secret that callbacks to p may be signed with, or a public key (whpk_). The newest eight of a path
-// are kept, of which one must match; the empty text drops them.
+// Trust adds a secret, or a public key (whpk_), with which callbacks to p may be signed. The newest eight of a
+// path are kept, and one of them must match; the empty text removes them.
 func (r *Receiver) Trust(p, secret string) error {
 	if secret == "" {
 		return r.tell(p, func(known *path) { known.given = nil })
@@ -123,21 +123,21 @@ func (r *Receiver) Trust(p, secret string) error {
 	})
 }
 
-// Known is what is known of a path from the webhooks that point to it.
+// Known is the data about a path from the webhooks that point to it.
 type Known struct {
 	Secrets []signature.Key
-	// Queries are those of the webhooks' URLs, which may ask for an answer.
+	// Queries are the queries of the webhooks' URLs, which may ask for an answer.
 	Queries []string
 }
 
-// Found replaces what is known of paths; what Trust was given stays beside it.
+// Found replaces the known data of paths; secrets from Trust stay.
 func (r *Receiver) Found(byPath map[string]Known) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.found = byPath
 }
 
-// keys returns the secrets of a path, each once. The caller holds mu.
+// keys returns the secrets of a path, without repetitions. The caller holds mu.
 func (r *Receiver) keys(p string) []signature.Key {
 	all := r.found[p].Secrets
 	if known := r.paths[p]; known != nil {
@@ -152,7 +152,7 @@ func (r *Receiver) keys(p string) []signature.Key {
 	return keys
 }
 
-// Behave sets what callbacks to p are answered with.
+// Behave sets the answer to callbacks to p.
 func (r *Receiver) Behave(p string, a Answer) error {
 	if err := a.check(); err != nil {
 		return err
@@ -184,7 +184,7 @@ func (r *Receiver) tell(p string, change func(*path)) error {
 		r.paths[p] = known
 	}
 	change(known)
-	for key := range r.counted { // a new setting holds from the next attempt on
+	for key := range r.counted { // a new setting applies from the next attempt on
 		if len(key) > len(p) && key[:len(p)] == p && key[len(p)] == 0 {
 			delete(r.counted, key)
 		}
@@ -192,8 +192,8 @@ func (r *Receiver) tell(p string, change func(*path)) error {
 	return nil
 }
 
-// Subscribe returns a channel that gets the callbacks that come from now on, until stop
-// is called. A slow reader misses some.
+// Subscribe returns a channel that gets the callbacks from now on, until stop is called. A slow reader misses
+// some.
 func (r *Receiver) Subscribe() (callbacks <-chan Callback, stop func()) {
 	listener := make(chan Callback, maxCallbacks)
 	r.mu.Lock()
@@ -206,7 +206,7 @@ func (r *Receiver) Subscribe() (callbacks <-chan Callback, stop func()) {
 	}
 }
 
-// Callbacks returns what is kept, the newest first.
+// Callbacks returns the kept callbacks, the newest first.
 func (r *Receiver) Callbacks() []Callback {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -215,8 +215,7 @@ func (r *Receiver) Callbacks() []Callback {
 	return list
 }
 
-// steps checks a callback with the secrets that are known for its path now. checked is
-// false when there are none.
+// steps checks a callback with the secrets that are now known for its path. checked is false when there are none.
 func (r *Receiver) steps(c Callback) (steps []signature.Step, checked, ok bool) {
 	r.mu.Lock()
 	keys := r.keys(c.Path)
@@ -229,7 +228,7 @@ func (r *Receiver) steps(c Callback) (steps []signature.Step, checked, ok bool) 
 	return steps, len(keys) > 0, ok
 }
 
-// Clear forgets the callbacks, not the settings of paths.
+// Clear forgets the callbacks, but not the settings of paths.
 func (r *Receiver) Clear() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -237,9 +236,9 @@ func (r *Receiver) Clear() {
 	clear(r.counted)
 }
 
-// decide says what the callback is answered with: as its query asks, otherwise as its path
-// was told, otherwise 200. What is not signed with a secret of its path gets 401 instead of 2xx, unless its
-// query asks for that.
+// decide returns the answer to a callback: the one that its query asks for, otherwise the one of its path,
+// otherwise 200. A callback that is not signed with a secret of its path gets 401 instead of 2xx, unless its
+// query asks for 2xx.
 func (r *Receiver) decide(c Callback, query url.Values) (Answer, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -264,7 +263,7 @@ func (r *Receiver) decide(c Callback, query url.Values) (Answer, error) {
 	return answer, nil
 }
 
-// fromQuery reads status, delay and times; what the query leaves out is as in otherwise.
+// fromQuery reads status, delay and times; missing ones are taken from otherwise.
 func fromQuery(query url.Values, otherwise Answer) (Answer, error) {
 	answer := otherwise
 	var err error
@@ -287,7 +286,7 @@ func fromQuery(query url.Values, otherwise Answer) (Answer, error) {
 	return answer, answer.check()
 }
 
-// keep records a callback and notifies the listeners.
+// keep stores a callback and notifies the subscribers.
 func (r *Receiver) keep(c Callback) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

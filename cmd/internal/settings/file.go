@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// ReadFile reads a file of lines NAME=value, as Docker and systemd know them: empty lines
-// and those that begin with # are skipped, "export " before a name is allowed, and a value
-// may be in single or double quotes, which are removed. A name that is not a setting is
-// a fault, because it is most often a misspelt one. A value is never shown.
+// ReadFile reads a file of lines NAME=value, as Docker and systemd know them: empty lines and those
+// that begin with # are skipped, "export " before a name is allowed, and a value may be in single
+// or double quotes, which are removed. A name that is not a setting is a fault, because most such
+// names are misspelt. Values are never shown.
 func ReadFile(path string) (Source, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -50,7 +50,8 @@ func ReadFile(path string) (Source, error) {
 	return MadeFrom(values), errors.Join(faults...)
 }
 
-// printable returns the name if it looks like one. Any other text before the = could be a secret.
+// printable returns the name if it has the form of one. Any other text before the = could be a
+// secret.
 func printable(name string) string {
 	for _, r := range name {
 		if (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' {

@@ -18,41 +18,41 @@ import (
 	"waybill.dev/shared/seal"
 )
 
-// Bounds that the contract sets.
+// Bounds set by the contract.
 const (
 	maxWaits     = 20
 	minWait      = 0.05
 	maxWait      = 604_800
 	maxReplicas  = 5 // JetStream's own bound
 	maxRateLimit = 1e9
-	// One batch of events must fit.
+	// Room for one batch of events.
 	minBodyMemory  = 16 << 20
 	minConnections = 16
 	maxConnections = 1_000_000
 	maxTables      = 100_000
-	// With the least memory, the share of an account still has room for the routes of a plain deployment.
+	// Even with the least memory, the share of an account has room for the routes of a simple deployment.
 	minTableMemory = 64 << 20
 	maxInFlight    = 100_000
 	maxOfAccount   = 1_000_000_000
-	minSourceBytes = 8 << 20 // one archive (domain.MaxArchive)
-	// leastDispatchMemory is the least that a dispatcher can do with.
+	minSourceBytes = 8 << 20 // room for one archive (domain.MaxArchive)
+	// leastDispatchMemory is the least memory that a dispatcher can work with.
 	leastDispatchMemory = 64 << 20
 )
 
-// loader reads values one after the other and collects their faults.
+// loader reads values one by one and collects their faults.
 type loader struct {
 	role    Role
 	sources []Source
 	faults  []error
 	shown   []Given
-	given   map[string]bool // settings that a source has, as opposed to defaults
+	given   map[string]bool // settings that come from a source, not from a default
 }
 
 func (l *loader) fault(name, reason string) {
 	l.faults = append(l.faults, Fault{Name: name, Reason: reason})
 }
 
-// text returns the value of a setting; empty: it has no value in this role.
+// text returns the value of a setting; empty: none in this role.
 func (l *loader) text(name string) string {
 	spec, _ := specOf(name)
 	if !spec.UsedBy(l.role) {
@@ -72,11 +72,11 @@ func (l *loader) text(name string) string {
 	return spec.Default(l.role)
 }
 
-// show records a value as people may see it: a secret address without its user, password and query, any other secret as
-// "set".
+// show records a value in a form that may be shown: a secret address without its user, password and query, any other
+// secret as "set".
 func (l *loader) show(spec Spec, value string, source int) {
 	if slices.ContainsFunc(l.shown, func(g Given) bool { return g.Name == spec.Name }) {
-		return // it is read twice
+		return // recorded already
 	}
 	if spec.Secret && value != "" {
 		value = withoutSecrets(value)
@@ -185,7 +185,7 @@ func (l *loader) prefixes(name string) []netip.Prefix {
 	return allow
 }
 
-// limits returns how many an account may have. The least is what an account needs to be made, and then a project.
+// limits returns the limits of an account. The minimums are what a new account, and then a project, need.
 func (l *loader) limits() domain.Limits {
 	return domain.Limits{
 		Projects: int64(l.integer(MaxProjects, 1, maxOfAccount)), Buckets: int64(l.integer(MaxBuckets, 4, maxOfAccount)),
@@ -252,7 +252,7 @@ func (l *loader) replicas() int {
 	return n
 }
 
-// minBusBytes is the least that the stream of events may be given.
+// minBusBytes is the minimum size of the stream of events.
 const minBusBytes = 64 << 20
 
 // unit is a unit of size, with its suffix.
@@ -265,7 +265,7 @@ func units() []unit {
 	return []unit{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40}, {"B", 1}, {"", 1}}
 }
 
-// size reads a number of bytes, with KiB, MiB, GiB or TiB.
+// size reads a number of bytes, which may have the suffix KiB, MiB, GiB or TiB.
 func (l *loader) size(name string, least int64) int64 {
 	text := l.text(name)
 	if text == "" {
@@ -326,11 +326,11 @@ func (l *loader) httpURL(name, example string) string {
 	return u.String()
 }
 
-// maxDomain leaves room for the name of a deployment.
+// maxDomain is the maximum length of a domain, with room for the name of a deployment.
 const maxDomain = 253 - 64
 
-// validDomain reports whether names of deployments fit below a name, which is in lower case. Its
-// last label begins with a letter: so it is no IP address.
+// validDomain reports whether names of deployments fit below a name, which is in lower case. Its last label must begin
+// with a letter, so that it is no IP address.
 func validDomain(name string) bool {
 	labels := strings.Split(name, ".")
 	for _, label := range labels {
@@ -352,7 +352,7 @@ func (l *loader) domain(name string) string {
 	return text
 }
 
-// gatewayURL reads where gateways answer.
+// gatewayURL reads the address of the gateways.
 func (l *loader) gatewayURL() string {
 	const example = "https://gateway.example.com"
 	text := strings.ToLower(strings.TrimRight(l.httpURL(GatewayURL, example), "/"))

@@ -21,17 +21,17 @@ type Settings struct {
 	TLSKey       string
 	OpsAddr      string
 	ReceiverAddr string // empty: no receiver
-	// ReceiverGiven says that ReceiverAddr is not the default, which may give way to
+	// ReceiverGiven says that ReceiverAddr is not the default. Only the default may be replaced by
 	// another port.
 	ReceiverGiven bool
 	NATSAddr      string
 	NATSURL       domain.Secret // may carry a password; empty: the embedded server
 	DatabaseURL   domain.Secret // may carry a password; empty: a file in DataDir
 	DataDir       string
-	AdminKey      domain.Secret // empty: the one in DataDir
-	EncryptionKey domain.Secret // empty: the one in DataDir
+	AdminKey      domain.Secret // empty: that in DataDir
+	EncryptionKey domain.Secret // empty: that in DataDir
 	RoutesDir     string
-	// RoutesDirGiven says that RoutesDir is not the default, which may be missing.
+	// RoutesDirGiven says that RoutesDir is not the default. Only the default may be missing.
 	RoutesDirGiven bool
 	EgressAllow    []netip.Prefix
 	EgressHTTP     bool
@@ -43,21 +43,21 @@ type Settings struct {
 	BusMaxBytes    int64
 	DisableAfter   time.Duration
 	DispatchMemory int64   // bytes
-	RateLimit      float64 // requests a second of one account; 0: none
+	RateLimit      float64 // requests a second of one account; 0: no limit
 
-	RequestLogRate      float64 // requests a second that are kept in the log
+	RequestLogRate      float64 // requests a second that the log keeps
 	RequestLogRetention time.Duration
 
 	BodyMemory     int64 // bytes
-	MaxConnections int   // of each listener
+	MaxConnections int   // for each listener
 	TrustedProxies []netip.Prefix
 	PublicURL      string   // without a slash at its end
 	OpsHosts       []string // in lower case
 	GatewayDomain  string   // in lower case
 	SourceBytes    int64
 	Limits         domain.Limits
-	GatewayURL     string // scheme, domain and port; empty: it is not known
-	OIDCIssuer     string // empty: nobody signs in so
+	GatewayURL     string // scheme, domain and port; empty: not known
+	OIDCIssuer     string // empty: no sign-in by OIDC
 	OIDCClientID   string
 	OIDCSecret     domain.Secret
 	LogLevel       slog.Level
@@ -72,28 +72,28 @@ type Settings struct {
 	GatewayTableMemory int64
 	GatewayInFlight    int // requests of one deployment
 
-	// Given lists every setting of the role, with its default where it was not set, as people may see it.
+	// Given lists every setting of the role, including defaults, in a form that may be shown.
 	Given []Given
 }
 
-// Given is the value of a setting as people may see it, and where it comes from.
+// Given is the value of a setting in a form that may be shown, and its source.
 type Given struct {
 	Name  string
-	Value string // of one that is secret no more than "set", or the address without user and parameters; empty: it has none
-	// Source is the index of the source that has it; -1: it is the default.
+	Value string // a secret only as "set", or as its address without user and parameters; empty: no value
+	// Source is the index of the source with the value; -1: it is the default.
 	Source int
 }
 
-// Source gives the value of a setting by its name. An empty value counts as none.
+// Source returns the value of a setting by its name. An empty value counts as none.
 type Source func(name string) (value string, ok bool)
 
-// Fault is a setting that can't be used, with the reason. The reason never has the value
-// of a secret.
+// Fault is a setting that can't be used, with the reason. The reason never contains the value of a
+// secret.
 type Fault struct{ Name, Reason string }
 
 func (f Fault) Error() string { return f.Name + " " + f.Reason }
 
-// Load reads the settings of role. Earlier sources win over later ones, all of them over
+// Load reads the settings of role. Earlier sources take precedence over later ones, and all of them over
 // the default. The error joins every Fault.
 //
 //nolint:funlen // a list
@@ -185,7 +185,7 @@ func (l *loader) together(s Settings) {
 	}
 }
 
-// tls checks the settings of TLS. The API has no other certificate than that of the files.
+// tls checks the settings of TLS. The API's only certificate is that of the files.
 func (l *loader) tls(s Settings) {
 	switch {
 	case s.TLSCert != "" && s.TLSKey == "":
@@ -197,7 +197,7 @@ func (l *loader) tls(s Settings) {
 	}
 }
 
-// Flags returns the settings of role that are flags too.
+// Flags returns the settings of role that are also flags.
 func Flags(role Role) []Spec {
 	var flags []Spec
 	for _, spec := range Specs() {
@@ -216,7 +216,7 @@ func MadeFrom(values map[string]string) Source {
 	}
 }
 
-// how says how a setting can be given.
+// how describes how to set a setting.
 func how(spec Spec) string {
 	if spec.Flag == "" {
 		return "set it in the environment or in the file of " + Config
@@ -224,7 +224,7 @@ func how(spec Spec) string {
 	return "set it in the environment or by --" + spec.Flag
 }
 
-// Default returns what a setting is in a role if nobody has set it.
+// Default returns the value of a setting in a role if it is not set.
 func Default(name string, role Role) string {
 	spec, _ := specOf(name)
 	return spec.Default(role)

@@ -5,7 +5,7 @@ import "slices"
 // Role is the role of a process. Defaults and required settings depend on it.
 type Role int
 
-// The roles. Client reads WAYBILL_URL, WAYBILL_KEY and the data directory alone.
+// The roles. Client reads only WAYBILL_URL, WAYBILL_KEY and the data directory.
 const (
 	Dev Role = iota
 	API
@@ -14,10 +14,10 @@ const (
 	Migrate
 	Receiver
 	Backup
-	Trial // of a receiver
+	Trial // a receiver alone
 )
 
-// The names of the settings, which are those of the environment variables too.
+// The names of the settings, which are also the names of the environment variables.
 const (
 	HTTPAddr      = "WAYBILL_HTTP_ADDR"
 	TLSAddr       = "WAYBILL_TLS_ADDR"
@@ -86,13 +86,13 @@ const (
 // Spec describes one setting.
 type Spec struct {
 	Name  string
-	Flag  string // empty: it has none
+	Flag  string // empty: none
 	Usage string
-	// Secret says that the value is told to nobody, or without what is secret in it.
+	// Secret says that the value is never shown, or only without its secret parts.
 	Secret bool
 
 	roles    []Role
-	defaults map[Role]string // of the roles where it may be left out
+	defaults map[Role]string // for the roles in which it may be left out
 	required []Role
 }
 
@@ -118,7 +118,7 @@ func same(value string, roles ...Role) map[Role]string {
 func Specs() []Spec {
 	services, servers, apis := []Role{API, Dispatcher, Gateway}, []Role{Dev, API, Dispatcher, Gateway}, []Role{Dev, API}
 	all := []Role{Dev, API, Dispatcher, Gateway, Migrate, Receiver, Backup}
-	pipeline := []Role{Dev, API, Dispatcher} // those that take, send or record events
+	pipeline := []Role{Dev, API, Dispatcher} // roles that accept, send or record events
 	specs := []Spec{
 		{
 			Name: HTTPAddr, Flag: "http", Usage: "address of the HTTP server: the API, deployments, or health of a dispatcher", roles: servers,
@@ -187,9 +187,9 @@ func encrypted() []Spec {
 	}
 }
 
-// process returns the settings of what a process takes and tells.
+// process returns the settings for the limits and the logs of a process.
 func process(apis, servers, all []Role) []Spec {
-	serving := []Role{Dev, API, Gateway} // those that serve deployments
+	serving := []Role{Dev, API, Gateway} // roles that serve deployments
 	return []Spec{
 		{Name: OpsHosts, Usage: "host names that the ops address answers to, separated by commas, besides IP addresses, localhost, and names without a dot", roles: servers},
 		{Name: DispatchMemory, Usage: "memory for the deliveries that a dispatcher has in flight, at least 64MiB", roles: []Role{Dev, Dispatcher}, defaults: same("256MiB", Dev, Dispatcher)},
@@ -201,7 +201,8 @@ func process(apis, servers, all []Role) []Spec {
 	}
 }
 
-// deployments returns the settings of where deployments are reached, and of who serves them.
+// deployments returns the settings for the addresses of deployments, and for the gateways that
+// serve them.
 func deployments(apis []Role) []Spec {
 	gateways := []Role{Dev, Gateway}
 	return []Spec{
@@ -242,7 +243,8 @@ func deployments(apis []Role) []Spec {
 	}
 }
 
-// signIn returns the settings of who signs people in to the console besides keys.
+// signIn returns the settings for the provider that signs people in to the console, in addition to
+// keys.
 func signIn(apis []Role) []Spec {
 	return []Spec{
 		{Name: OIDCIssuer, Usage: "OpenID Connect provider that signs managers in to the console and whose access tokens /mcp takes, such as https://id.example.com; without it, keys alone do", roles: apis},

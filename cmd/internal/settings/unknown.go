@@ -8,8 +8,8 @@ import (
 
 const prefix = "WAYBILL_"
 
-// clientNames are the variables of commands that call an installation. They may be set in the
-// environment of a process too, as both are often started from one shell.
+// clientNames returns the variables of commands that call an installation. They may also be set in the
+// environment of a server process, because both are often started from one shell.
 func clientNames() []string {
 	return []string{
 		"WAYBILL_SERVER", "WAYBILL_URL", "WAYBILL_KEY", "WAYBILL_OUTPUT", "WAYBILL_QUIET", "WAYBILL_CONTEXTS",
@@ -18,8 +18,9 @@ func clientNames() []string {
 	}
 }
 
-// Unknown returns a fault for each variable of an environment of NAME=value that begins as Waybill's do
-// and is none: most often it is a misspelt one, whose default would hold silently. No value is shown.
+// Unknown returns a fault for each variable of an environment of NAME=value that begins like Waybill's
+// variables but is not one: most such names are misspelt, and the default would be used silently. No
+// value is shown.
 func Unknown(environment []string) error {
 	known := append(clientNames(), Config)
 	for _, spec := range Specs() {
@@ -41,7 +42,8 @@ func Unknown(environment []string) error {
 	return errors.Join(faults...)
 }
 
-// nearestRest returns the known name whose end is nearest: the beginning that all have says nothing.
+// nearestRest returns the known name with the most similar rest: the common beginning of all names says
+// nothing.
 func nearestRest(rest string, known []string) string {
 	var ends []string
 	for _, name := range known {

@@ -1,4 +1,4 @@
-// Package sqlitework tells what SQLite does for each statement, for tests and benchmarks.
+// Package sqlitework reports how much work SQLite does for each statement, for tests and benchmarks.
 package sqlitework
 
 import (
@@ -13,30 +13,30 @@ import (
 	lib "modernc.org/sqlite/lib"
 )
 
-// Statement is one that has ended.
+// Statement is a statement that has ended.
 type Statement struct {
-	Path  string // of the database's file
+	Path  string // path of the database's file
 	Text  string
-	Steps int64 // of SQLite's virtual machine
-	Pages int64 // that were asked for: counting all rows of a table is one step, and all of its pages
+	Steps int64 // steps of SQLite's virtual machine
+	Pages int64 // requested pages: counting all rows of a table is one step, but all of its pages
 }
 
-// watch knows the connections of this process by their handle.
+// watch has the connections of this process by their handles.
 type watch struct {
 	ended func(Statement)
 	mu    sync.Mutex
 	conns map[uintptr]*watched
 }
 
-// watched is a connection. SQLite writes its counters to value, which is in the heap and stays there.
+// watched is a connection. SQLite writes its counters to value, which is in the heap and does not move.
 type watched struct {
 	path  string
 	value [2]int32
 }
 
 // Watch calls ended for each statement of every connection that is opened from now on, one call at a time. The
-// driver hides its handle: the handle is read from the connection, and SQLite tells at the end of each
-// statement (sqlite3_trace_v2) which one it was. Call Watch once in a process.
+// driver hides its handle, so Watch reads it from the connection. SQLite reports each statement at its end
+// (sqlite3_trace_v2). Watch may be called once in a process.
 func Watch(ended func(Statement)) {
 	w := &watch{ended: ended, conns: make(map[uintptr]*watched)}
 	traced := func(tls *libc.TLS, _ uint32, db, statement, _ uintptr) int32 {

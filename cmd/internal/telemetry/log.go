@@ -11,8 +11,8 @@ import (
 	"golang.org/x/term"
 )
 
-// NewLogger returns a logger that writes to w: as JSON, or as text for a person. Format is
-// json, text, or auto, which is text when w is a terminal.
+// NewLogger returns a logger that writes to w, as JSON or as text for people. Format is json, text,
+// or auto, which is text when w is a terminal.
 func NewLogger(w io.Writer, level slog.Level, format string) *slog.Logger {
 	if format == "text" || format == "auto" && isTerminal(w) {
 		return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: shortTime}))
@@ -25,7 +25,7 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// withUnit writes durations as 1.5s. Without it they are numbers of nanoseconds, and nothing says so.
+// withUnit writes durations as 1.5s. Without it they would be numbers of nanoseconds without a unit.
 func withUnit(_ []string, a slog.Attr) slog.Attr {
 	if a.Value.Kind() == slog.KindDuration {
 		return slog.String(a.Key, a.Value.Duration().String())
@@ -33,7 +33,7 @@ func withUnit(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// shortTime leaves the date out: a person who reads along knows the date.
+// shortTime leaves the date out: a person who watches the log knows it.
 func shortTime(groups []string, a slog.Attr) slog.Attr {
 	if len(groups) == 0 && a.Key == slog.TimeKey {
 		return slog.String(a.Key, a.Value.Time().Format("15:04:05.000"))
@@ -41,10 +41,10 @@ func shortTime(groups []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// Stray returns a logger for what libraries write to the standard log (slog.SetDefault
-// sends it there). net/http quotes there what a receiver sent without a request. That part is
-// dropped, because text of a receiver must not be in the log. The rest is an attribute,
-// which the handler quotes.
+// Stray returns a logger for the output of libraries to the standard log (slog.SetDefault sends it
+// there). net/http quotes the bytes that a receiver sent without a request. That part is dropped,
+// because text of a receiver must not be in the log. The rest becomes an attribute, which the handler
+// quotes.
 func Stray(log *slog.Logger) *slog.Logger { return slog.New(stray{log}) }
 
 type stray struct{ log *slog.Logger }
@@ -66,7 +66,7 @@ func (s stray) Handle(ctx context.Context, r slog.Record) error {
 	return nil
 }
 
-// WithAttrs drops the attributes: they may be anything.
+// WithAttrs drops the attributes, which may contain anything.
 func (s stray) WithAttrs([]slog.Attr) slog.Handler { return s }
 
 // WithGroup ignores the group: there are no attributes.

@@ -17,8 +17,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// NewRegistry returns a registry with the metrics of the Go runtime, of the process, and
-// of what was built.
+// NewRegistry returns a registry with the metrics of the Go runtime, of the process, and of the
+// build.
 func NewRegistry(version string) *prometheus.Registry {
 	registry := prometheus.NewRegistry()
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
@@ -61,8 +61,8 @@ func commandLine(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprint(w, filepath.Base(os.Args[0]))
 }
 
-// IsOurs reports whether a host is one that no web page can point here: an IP address, a name
-// without a dot, a name below localhost, or one of names.
+// IsOurs reports whether a host is one that no web page can make point to this machine: an IP
+// address, a name without a dot, a name below localhost, or one of names.
 func IsOurs(hostport string, names []string) bool {
 	host := strings.ToLower((&url.URL{Host: hostport}).Hostname())
 	if _, err := netip.ParseAddr(host); err == nil {

@@ -20,7 +20,7 @@ func IsTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// Columns returns the width of the terminal that w is; 0: it is none.
+// Columns returns the width of the terminal w; 0: w is no terminal.
 func Columns(w io.Writer) int {
 	file, ok := w.(*os.File)
 	if !ok {
@@ -33,11 +33,11 @@ func Columns(w io.Writer) int {
 	return columns
 }
 
-// Style colours text, when that is wanted.
+// Style colours text, if colours are on.
 type Style struct{ on bool }
 
-// StyleFor returns a style that colours what goes to w: only when w is a terminal that
-// knows colours, and NO_COLOR is not set.
+// StyleFor returns a style for output to w. It uses colours only when w is a terminal that supports them, and
+// NO_COLOR is not set.
 func StyleFor(w io.Writer) Style {
 	return Style{on: IsTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
 }
@@ -49,26 +49,26 @@ func (s Style) wrap(code, text string) string {
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
 }
 
-// Bold makes text stand out.
+// Bold emphasizes text.
 func (s Style) Bold(text string) string { return s.wrap("1", text) }
 
-// Dim makes text step back.
+// Dim makes text less prominent.
 func (s Style) Dim(text string) string { return s.wrap("2", text) }
 
-// Good is for what went well.
+// Good is for successes.
 func (s Style) Good(text string) string { return s.wrap("32", text) }
 
-// Bad is for what failed.
+// Bad is for failures.
 func (s Style) Bad(text string) string { return s.wrap("31", text) }
 
-// Warn is for what is to be noticed.
+// Warn is for warnings.
 func (s Style) Warn(text string) string { return s.wrap("33", text) }
 
 // Accent is for commands and addresses.
 func (s Style) Accent(text string) string { return s.wrap("36", text) }
 
-// Clean replaces control characters and those that turn the direction of writing, so that text from elsewhere
-// steers neither the terminal nor the reader's eye.
+// Clean replaces control characters and those that change the direction of writing, so that foreign text
+// controls neither the terminal nor what the reader sees.
 func Clean(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) {
@@ -107,7 +107,7 @@ func Table(w io.Writer, header []string, rows [][]string) {
 	for _, row := range rows {
 		fmt.Fprintln(table, strings.Join(row, "\t"))
 	}
-	_ = table.Flush() // a closed pipe is no error of the command
+	_ = table.Flush() // a closed pipe is not an error of the command
 }
 
 // JSON writes value as indented JSON.

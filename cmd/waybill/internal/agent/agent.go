@@ -1,5 +1,5 @@
-// Package agent is the other end of a tunnel: it stands in a network that gateways can't reach,
-// connects to a gateway, and answers its requests from the services there.
+// Package agent is the other end of a tunnel: it runs in a network that gateways can't reach,
+// connects to a gateway, and passes the gateway's requests to the services there.
 package agent
 
 import (
@@ -18,11 +18,14 @@ import (
 )
 
 const (
-	// connections is how many connections an agent has. While one is replaced, the other works.
+	// connections is how many connections an agent has. While one is being replaced, the other one
+	// works.
 	connections = 2
-	// After a failure the agent waits. Each wait is twice as long as the one before.
+	// After a failure the agent waits. Each wait is twice as long as the one before, up to
+	// lastWait.
 	firstWait, lastWait = time.Second, 30 * time.Second
-	// lasting: after a connection that lasted this long, the first wait is short again.
+	// lasting: after a connection that lasted at least this long, the waits begin with firstWait
+	// again.
 	lasting = 10 * time.Second
 )
 
@@ -30,22 +33,22 @@ const (
 type Options struct {
 	Gateway *url.URL // http or https, without a path
 	Token   domain.Secret
-	// Allow has the origins that services may have.
+	// Allow has the allowed origins of services.
 	Allow []Origin
-	// AllowAny accepts every service that a configuration names: all that this machine reaches.
+	// AllowAny allows every service in a configuration: everything that this machine can reach.
 	AllowAny bool
 	Version  string
 	Logger   *slog.Logger
 }
 
-// RefusedError says why the gateway refuses the token.
+// RefusedError is the reason why the gateway refuses the token.
 type RefusedError struct{ Reason string }
 
 // Error implements error.
 func (e *RefusedError) Error() string { return "the gateway refuses the token: " + e.Reason }
 
-// Run keeps connections to the gateway until ctx ends. It fails with a *RefusedError; whatever
-// else goes wrong is tried again.
+// Run keeps connections to the gateway until ctx ends. It fails only with a *RefusedError; after
+// other failures it tries again.
 func Run(ctx context.Context, o Options) error {
 	if !tunnel.WellFormed(o.Token.Reveal()) {
 		return &RefusedError{"it is no token of a tunnel: those begin with wbt_"}
@@ -73,8 +76,8 @@ func Run(ctx context.Context, o Options) error {
 type agent struct {
 	Options
 
-	transport *http.Transport // to services
-	dialer    *http.Client    // to gateways
+	transport *http.Transport // for services
+	dialer    *http.Client    // for gateways
 }
 
 // keep holds one connection that accepts requests, and replaces it when it ends, until ctx ends. A
@@ -107,7 +110,7 @@ func (a *agent) keep(ctx context.Context, group *sync.WaitGroup) error {
 		if time.Since(began) >= lasting {
 			wait = firstWait
 			if err == nil && c.asked() {
-				continue // the gateway said in time that it ends
+				continue // the gateway announced the end
 			}
 		}
 		if !pause(ctx, wait) {
@@ -117,7 +120,7 @@ func (a *agent) keep(ctx context.Context, group *sync.WaitGroup) error {
 	}
 }
 
-// pause waits for the time, up to a fifth more or less. It returns false if ctx ended.
+// pause waits for a time, with a jitter of a fifth. It returns false if ctx ended.
 func pause(ctx context.Context, wait time.Duration) bool {
 	timer := time.NewTimer(time.Duration(float64(wait) * (0.8 + 0.4*rand.Float64()))) //nolint:gosec // it spreads agents, and guards nothing
 	defer timer.Stop()
@@ -129,7 +132,7 @@ func pause(ctx context.Context, wait time.Duration) bool {
 	}
 }
 
-// connectURL returns where agents of a gateway connect.
+// connectURL returns the URL at which agents connect to a gateway.
 func connectURL(gateway *url.URL) (*url.URL, error) {
 	if gateway.Scheme != "http" && gateway.Scheme != "https" || gateway.Host == "" || gateway.User != nil {
 		return nil, fmt.Errorf("the gateway's address %q is no http or https URL", gateway.Redacted()) //nolint:err113 // it is a text for people

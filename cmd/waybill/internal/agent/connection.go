@@ -22,23 +22,24 @@ import (
 const (
 	// openTime bounds the opening of a connection.
 	openTime = 10 * time.Second
-	// maxProblem bounds what is read of a refusal, in bytes.
+	// maxProblem bounds how much of a refusal is read, in bytes.
 	maxProblem = 16 << 10
-	windowSize = 8 << 20 // bytes under way from the gateway, over all requests
+	windowSize = 8 << 20 // unread bytes from the gateway, over all requests
 	frameSize  = 256 << 10
 )
 
-// connection is one to a gateway.
+// connection is a connection to a gateway.
 type connection struct {
 	raw    net.Conn
 	server *http.Server
 	log    *slog.Logger
-	left   chan struct{} // closed when the gateway sends no new requests on it
+	left   chan struct{} // closed when the gateway sends no new requests on the connection
 	once   sync.Once
 	why    atomic.Pointer[string]
 }
 
-// open opens a connection. It fails with a *RefusedError if the gateway refuses the token.
+// open opens a connection to the gateway. It fails with a *RefusedError if the gateway refuses the
+// token.
 func (a *agent) open(ctx context.Context) (*connection, error) {
 	to, err := connectURL(a.Gateway)
 	if err != nil {
@@ -74,7 +75,7 @@ func refusal(answer *http.Response, err error) error {
 		Detail string `json:"detail"`
 	}
 	if text, readErr := io.ReadAll(io.LimitReader(answer.Body, maxProblem)); readErr == nil {
-		_ = json.Unmarshal(text, &told) // without a detail the status says enough
+		_ = json.Unmarshal(text, &told) // without a detail the status is enough
 	}
 	if told.Detail == "" {
 		told.Detail = "status " + answer.Status
@@ -134,7 +135,7 @@ func (c *connection) serve(ctx context.Context) {
 		_ = c.server.Shutdown(ending)
 		_ = c.raw.Close()
 	})
-	_ = c.server.Serve(listener) // it ends when the connection does
+	_ = c.server.Serve(listener) // it ends with the connection
 	if !stop() {
 		<-stopped
 	}
@@ -142,7 +143,7 @@ func (c *connection) serve(ctx context.Context) {
 	_ = c.raw.Close()
 }
 
-// single is a listener that has one connection, and ends with it.
+// single is a listener that returns one connection, and ends with it.
 type single struct {
 	conn   net.Conn
 	given  atomic.Bool
@@ -159,7 +160,7 @@ func (s *single) Accept() (net.Conn, error) {
 	return nil, net.ErrClosed
 }
 
-// Close ends the waiting.
+// Close ends the wait of Accept.
 func (s *single) Close() error {
 	s.once.Do(func() { close(s.closed) })
 	return nil

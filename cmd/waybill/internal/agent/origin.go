@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// Origin is a scheme, a host and a port: a place in the network that the agent may reach.
+// Origin is a scheme, a host and a port that the agent may reach.
 type Origin struct{ scheme, host, port string }
 
-// ErrOrigin tells that a text is no origin.
+// ErrOrigin says that a text is not an origin.
 var ErrOrigin = errors.New("an origin is http://host:port or https://host:port, without a path")
 
-// ParseOrigin reads an origin. A port that is not given is that of the scheme.
+// ParseOrigin parses an origin. The default port is that of the scheme.
 func ParseOrigin(text string) (Origin, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.User != nil || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
@@ -44,20 +44,20 @@ func originOf(u *url.URL) (Origin, error) {
 	return o, nil
 }
 
-// isNumber reports whether resolvers may take a host for an IPv4 address: its last part is a number.
+// isNumber reports whether resolvers may read a host as an IPv4 address: its last part is a number.
 func isNumber(host string) bool {
 	last := host[strings.LastIndexByte(host, '.')+1:]
-	_, err := strconv.ParseUint(last, 0, 64) // 0x7f is one, too
+	_, err := strconv.ParseUint(last, 0, 64) // 0x7f is a number, too
 	return err == nil
 }
 
-// isAddress reports whether a host is an address as addresses are written.
+// isAddress reports whether a host is an IP address in its usual form.
 func isAddress(host string) bool {
 	_, err := netip.ParseAddr(host)
 	return err == nil
 }
 
-// String returns the origin as it is written.
+// String returns the origin as text.
 func (o Origin) String() string {
 	host := o.host
 	if strings.Contains(host, ":") {

@@ -30,7 +30,7 @@ const (
 	maxIdle = 256
 )
 
-// services answer what gateways ask: requests to the services of the configuration, and
+// services answer the requests of gateways: requests to the services of the configuration, and new
 // configurations.
 type services struct {
 	allow []Origin
@@ -69,7 +69,7 @@ func (s *services) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusBadGateway)
 }
 
-// control answers requests that are for the agent itself, and not for a service.
+// control answers requests to the agent itself.
 func (s *services) control(w http.ResponseWriter, r *http.Request) {
 	content, err := io.ReadAll(io.LimitReader(r.Body, maxDocument))
 	switch {
@@ -116,7 +116,7 @@ func (s *services) configure(document []byte) error {
 	return nil
 }
 
-// endpoint reads the URL of a service, which must be of an origin that is allowed.
+// endpoint parses the URL of a service. Its origin must be allowed.
 func (s *services) endpoint(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -137,8 +137,8 @@ func (s *services) proxy(endpoint *url.URL) http.Handler {
 	return &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(endpoint)
-			r.Out.URL.RawQuery = r.In.URL.RawQuery // the proxy would leave out what it can't read
-			// Gateways have said who asked; the agent knows of nobody else.
+			r.Out.URL.RawQuery = r.In.URL.RawQuery // the proxy would drop parts that it can't parse
+			// The gateway sets these headers; the agent knows nothing more about the caller.
 			for _, name := range []string{"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "Forwarded"} {
 				if values := r.In.Header.Values(name); len(values) > 0 {
 					r.Out.Header[name] = values
@@ -146,7 +146,7 @@ func (s *services) proxy(endpoint *url.URL) http.Handler {
 			}
 		},
 		ModifyResponse: func(r *http.Response) error {
-			r.Header.Del(tunnel.ErrorHeader) // the agent alone says so
+			r.Header.Del(tunnel.ErrorHeader) // only the agent may set this header
 			return nil
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {

@@ -1,4 +1,4 @@
-// Package allinone puts API, dispatcher, bus, database and a receiver into one process.
+// Package allinone runs API, dispatcher, bus, database and a receiver in one process.
 package allinone
 
 import (
@@ -30,27 +30,27 @@ import (
 	"waybill.dev/shared/store/pipeline"
 )
 
-// Instance is a process whose parts listen and wait for Run.
+// Instance is a process with parts that listen and wait for Run.
 type Instance struct {
 	datadir.Addresses
 
 	DataDir  string
-	Database string // for a person, without a password
+	Database string // for people, without a password
 	AdminKey domain.Secret
 	// KeyIsOurs says that the admin key was made here and is in the data directory.
 	KeyIsOurs bool
 	Receiver  *receiver.Receiver // nil: none
-	// Console is where the console is: a link that signs in once, within 60 s of the start.
+	// Console is the address of the console: a link that signs in once, within 60 s of the start.
 	Console string
-	// ReceiverMoved is the default address if the receiver had to use another one; empty: it
-	// uses the address that was set.
+	// ReceiverMoved is the default address if the receiver had to use another one; empty: it uses the configured
+	// address.
 	ReceiverMoved string
 
 	process *boot.Process
 	watch   func(dispatcher.Made)
 }
 
-// Run works until ctx is done and everything has stopped.
+// Run runs the parts until ctx is done and everything has stopped.
 func (i *Instance) Run(ctx context.Context) error { return i.process.Run(ctx) }
 
 // Open opens everything. If it fails, it closes what it has opened. watch is called after
@@ -109,8 +109,8 @@ func (i *Instance) open(ctx context.Context, s settings.Settings, version string
 	return i.serve(ctx, options, dir, doors)
 }
 
-// keys finds the bootstrap key and the encryption key. A key that was not set comes from the data directory, where keys
-// makes it if it is not there.
+// keys sets the bootstrap key and the encryption key. A key without a setting comes from the data directory, where keys
+// makes it if needed.
 func (i *Instance) keys(s *settings.Settings, dir *datadir.Dir) error {
 	var err error
 	if s.AdminKey == "" {
@@ -128,13 +128,13 @@ func (i *Instance) keys(s *settings.Settings, dir *datadir.Dir) error {
 	return nil
 }
 
-// freshAdminKey returns 32 random bytes in a form that a double click selects whole.
+// freshAdminKey returns 32 random bytes in a form that a double click selects completely.
 func freshAdminKey() string {
 	text := base64.RawURLEncoding.EncodeToString(domain.NewSecretBytes(32))
 	return "wbadmin_" + strings.ReplaceAll(text, "-", "_")
 }
 
-// receive starts the receiver, and returns its server, if there is to be one.
+// receive starts the receiver and returns its server, if a receiver is wanted.
 func (i *Instance) receive(ctx context.Context, s settings.Settings, log *slog.Logger) ([]*boot.Server, error) {
 	if s.ReceiverAddr == "" {
 		return nil, nil
@@ -152,15 +152,14 @@ func (i *Instance) receive(ctx context.Context, s settings.Settings, log *slog.L
 // spare is how many ports after the default port are tried for the receiver.
 const spare = 20
 
-// receiverServer listens for the receiver. When something else has the default port, one
-// of the next ones will do.
+// receiverServer listens for the receiver. If the default port is in use, it takes one of the next ones.
 func (i *Instance) receiverServer(ctx context.Context, s settings.Settings, log *slog.Logger) (*boot.Server, error) {
 	options := boot.ServerOptions{
 		Name: "Receiver", Addr: s.ReceiverAddr, Setting: "--receiver or " + settings.ReceiverAddr + " (none: no receiver)",
 		Handler: i.Receiver.Handler(), Logger: log, EndCalls: true, MaxConnections: s.MaxConnections,
 	}
 	server, err := boot.Listen(ctx, options)
-	host, text, _ := net.SplitHostPort(s.ReceiverAddr) // it was read before
+	host, text, _ := net.SplitHostPort(s.ReceiverAddr) // can't fail: it was parsed before
 	port, _ := strconv.Atoi(text)
 	for n := 1; n <= spare && !s.ReceiverGiven && errors.Is(err, syscall.EADDRINUSE); n++ {
 		options.Addr = net.JoinHostPort(host, strconv.Itoa(port+n))
@@ -207,7 +206,7 @@ func (i *Instance) serve(ctx context.Context, options boot.Options, dir *datadir
 	return nil
 }
 
-// tellReceiver adds the part that tells the receiver the webhooks' secrets.
+// tellReceiver adds the part that passes the webhooks' secrets to the receiver.
 func (i *Instance) tellReceiver(h *boot.Handles) error {
 	if i.Receiver == nil {
 		return nil

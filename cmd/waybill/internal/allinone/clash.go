@@ -11,10 +11,10 @@ import (
 	"waybill.dev/cmd/internal/settings"
 )
 
-// ClashError says which addresses are in use, all at once.
+// ClashError names all addresses that are in use.
 type ClashError struct {
 	names []string
-	// Flags choose addresses that are free.
+	// Flags select free addresses.
 	Flags []string
 }
 
@@ -27,8 +27,8 @@ func (e *ClashError) Error() string {
 	return strings.Join(e.names[:last], ", ") + " and " + e.names[last] + " are in use already"
 }
 
-// clashes looks whether the addresses are free. What else is wrong with one is said by who listens there. The
-// receiver's default address is left out, as it gives way by itself.
+// clashes checks whether the addresses are free. Other faults of an address are reported when a part listens
+// on it. The receiver's default address is left out, because it is replaced automatically.
 func clashes(ctx context.Context, s settings.Settings) error {
 	wanted := []struct{ name, flag, addr string }{{"HTTP", "--http", s.HTTPAddr}, {"Ops", "--ops", s.OpsAddr}}
 	if s.NATSURL == "" {
@@ -58,7 +58,7 @@ func clashes(ctx context.Context, s settings.Settings) error {
 			clash.names, taken = append(clash.names, one.name+" address "+one.addr), append(taken, one)
 		}
 	}
-	for _, one := range taken { // the others have what they want by now
+	for _, one := range taken { // the others have their addresses by now
 		clash.Flags = append(clash.Flags, one.flag, free(one.addr, listen))
 	}
 	if len(clash.names) == 0 {
@@ -67,9 +67,10 @@ func clashes(ctx context.Context, s settings.Settings) error {
 	return clash
 }
 
-// free returns the next address on the same host where listen succeeds; at last that where the system chooses.
+// free returns the next address on the same host on which listen succeeds, or in the end one with port 0,
+// which the system chooses.
 func free(addr string, listen func(string) bool) string {
-	host, text, _ := net.SplitHostPort(addr) // it was read before
+	host, text, _ := net.SplitHostPort(addr) // can't fail: it was parsed before
 	port, _ := strconv.Atoi(text)
 	for n := range spare {
 		if next := net.JoinHostPort(host, strconv.Itoa(port+n+1)); port+n+1 < 1<<16 && listen(next) {

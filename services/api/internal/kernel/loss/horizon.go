@@ -19,9 +19,9 @@ type sample struct {
 	events time.Time // every event published before then was acknowledged
 }
 
-// Gone returns a time before which no event on the bus, in EVENTS or in RECORDS, is unsettled. An
-// event's outcomes may come to RECORDS long after the event, because of a backlog. But they are
-// there before the event is acknowledged. So when all records from before that moment are written,
+// Gone returns a time. The bus has no unsettled event that was published before it: neither in
+// EVENTS nor in RECORDS. An event's outcomes may come to RECORDS long after the event, because of a backlog. But they are
+// there before the event is acknowledged. So when all records from before its acknowledgement are written,
 // nothing of the event is left on the bus.
 //
 // oldestEvent and oldestRecord are the times of the oldest unacknowledged messages, read at now or

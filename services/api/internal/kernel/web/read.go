@@ -37,11 +37,11 @@ const (
 // reading collects the parts of a request that were read, and their faults. Check reports the faults, so
 // a handler can read the whole request first. Their order is:
 //
-//    - What makes all else pointless comes first, and alone: an account or a resource that the
-//      path names and that is not there (404), a caller who may not do this (403), a malformed
-//      Idempotency-Key. After it, no body is read.
-//    - Then a body that can't be read: too large, too slow, of another type.
-//    - Then the faults of the query and of the body, together.
+//   - What makes all else pointless comes first, and alone: an account or a resource that the
+//     path names and that is not there (404), a caller who may not do this (403), a malformed
+//     Idempotency-Key. After it, no body is read.
+//   - Then a body that can't be read: too large, too slow, of another type.
+//   - Then the faults of the query and of the body, together.
 type reading struct {
 	refusal error
 	query   *input.Query // nil: not read yet

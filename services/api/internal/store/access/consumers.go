@@ -19,30 +19,30 @@ import (
 // ConsumerRef names a consumer of an account.
 type ConsumerRef struct {
 	Account, Bucket, Consumer string
-	// Tags are pairs that the consumer must have; without them it is not found.
+	// Tags are pairs that the consumer must have; otherwise it is not found.
 	Tags map[string]string
-	// Guard, if any, is asked about the consumer inside the transaction; its error ends
-	// what was asked for. It may be asked again and must not use the store.
+	// Guard, if not nil, is called for the consumer inside the transaction; its error ends the
+	// operation. It may be called again and must not use the store.
 	Guard func(domain.Consumer) error
 }
 
 // ConsumerFilter selects consumers of a bucket.
 type ConsumerFilter struct {
-	Tags         map[string]string // all of them
-	ManagerEmail string            // of one of its managers; empty: any
-	Search       string            // in its name or its description, in any case; empty: any
+	Tags         map[string]string // the consumer must have all of them
+	ManagerEmail string            // email of one of its managers; empty: any
+	Search       string            // text in its name or its description, in any case; empty: any
 	store.Page
 }
 
-// Parts say what is read with a consumer. Secrets: the keys themselves, of a bucket that
-// is retrievable.
+// Parts say what is read with a consumer. Secrets: the keys themselves, if the bucket is
+// retrievable.
 type Parts struct{ Keys, Secrets, Managers bool }
 
-// partsStep is how many consumers are weighed at a time when their parts count, too: at
-// 1000 keys each they are several pages already.
+// partsStep is how many consumers are weighed at a time with their parts: with 1000 keys each they
+// are already several pages.
 const partsStep = 50
 
-// weight is what a consumer weighs with its parts.
+// weight returns the weight of a consumer with its parts.
 func (p Parts) weight() store.Weight {
 	const part = " + (SELECT coalesce(sum(part.bytes), 0) FROM (SELECT "
 	w := store.Weight{SQL: "octet_length(tags) + octet_length(metadata) + octet_length(description) + 512"}
@@ -62,8 +62,8 @@ func (p Parts) weight() store.Weight {
 	return w
 }
 
-// ConsumerView is a consumer with the parts that were asked for, oldest first and not more
-// than the first 1000 of each kind.
+// ConsumerView is a consumer with the requested parts, the oldest first and at most 1000 of each
+// kind.
 type ConsumerView struct {
 	domain.Consumer
 
@@ -71,9 +71,9 @@ type ConsumerView struct {
 	Managers []domain.Manager
 }
 
-// CreateConsumer stores c in its bucket with managers and keys; ids and times are the
-// store's. The keys are returned in full. ErrConflict: the bucket has a consumer of that
-// name, or a key is known; ErrLimit: see CreateManager; ErrNotFound: there is no such bucket.
+// CreateConsumer stores c in its bucket with managers and keys, and sets ids and times. The keys
+// are returned in full. ErrConflict: the bucket has a consumer of that name, or a key exists
+// already; ErrLimit: see CreateManager; ErrNotFound: there is no such bucket.
 func (a *Access) CreateConsumer(ctx context.Context, c domain.Consumer, managers []domain.Manager, keys []domain.APIKey) (ConsumerView, error) {
 	var view ConsumerView
 	err := a.db.Tx(ctx, func(tx *gorm.DB) error {
@@ -121,9 +121,9 @@ func insertConsumer(tx *gorm.DB, b bucketRow, c domain.Consumer, now time.Time) 
 	return row, nil
 }
 
-// ListConsumers returns those of a bucket's consumers that the filter selects, and how
-// many there are. They are fewer than the page's limit when they are large, see
-// MaxPageBytes. ErrNotFound: there is no such bucket.
+// ListConsumers returns a page of the bucket's consumers that the filter selects, and their total
+// number. There are fewer than the page's limit when they are large, see MaxPageBytes. ErrNotFound:
+// there is no such bucket.
 func (a *Access) ListConsumers(ctx context.Context, account, bucket string, f ConsumerFilter, with Parts) ([]ConsumerView, int, error) {
 	var views []ConsumerView
 	var total int
@@ -135,7 +135,7 @@ func (a *Access) ListConsumers(ctx context.Context, account, bucket string, f Co
 		query := tx.Model(&consumerRow{})
 		if f.ManagerEmail == "" {
 			query = query.Where("bucket_id = ?", b.ID)
-		} else { // IS TRUE: a person manages some consumers, and a bucket may have many
+		} else { // IS TRUE makes the database begin with the person: a person manages few consumers, a bucket may have many
 			query = query.Where("(bucket_id = ?) IS TRUE", b.ID).Where("id IN (SELECT m.consumer_id FROM key_managers m WHERE lower(m.email) = ? AND m.email = ?)", domain.FoldEmail(f.ManagerEmail), f.ManagerEmail)
 		}
 		if f.Search != "" {
@@ -180,8 +180,8 @@ func (a *Access) GetConsumer(ctx context.Context, ref ConsumerRef, with Parts) (
 	return views[0], nil
 }
 
-// consumer returns a consumer and the row of its bucket. With a lock the bucket is held as
-// well, and the guard has agreed.
+// consumer returns a consumer and the row of its bucket. With a lock, the bucket is locked as well,
+// and the guard is called.
 func (a *Access) consumer(tx *gorm.DB, ref ConsumerRef, lock string) (bucketRow, domain.Consumer, error) {
 	outer := store.LockNone
 	if lock != store.LockNone {
@@ -209,7 +209,7 @@ func (a *Access) consumer(tx *gorm.DB, ref ConsumerRef, lock string) (bucketRow,
 	return b, c, err
 }
 
-// readParts fills in what is wanted with each of the consumers of a bucket.
+// readParts reads the requested parts of the consumers of a bucket.
 func (a *Access) readParts(tx *gorm.DB, b bucketRow, views []ConsumerView, with Parts) error {
 	ids, at := make([]string, len(views)), make(map[string]*ConsumerView, len(views))
 	for i := range views {
@@ -266,7 +266,8 @@ func (a *Access) FirstConsumers(ctx context.Context, buckets []domain.Bucket, mo
 	return of, nil
 }
 
-// firstParts reads the first rows of each of the consumers: of one that has more, not the others.
+// firstParts reads the first rows of each of the consumers. Further rows of a consumer are not
+// read.
 func firstParts[R any](tx *gorm.DB, consumers []string) ([]R, error) {
 	var all []R
 	for some := range slices.Chunk(consumers, partsStep) {
@@ -285,8 +286,8 @@ func firstParts[R any](tx *gorm.DB, consumers []string) ([]R, error) {
 	return all, nil
 }
 
-// UpdateConsumer applies change to the description, tags, metadata and scopes of a
-// consumer. An error of change is returned and nothing stored; it may be called again and
+// UpdateConsumer applies change to the description, tags, metadata and scopes of a consumer. If
+// change returns an error, that is returned and nothing is stored; change may be called again and
 // must not use the store.
 func (a *Access) UpdateConsumer(ctx context.Context, ref ConsumerRef, change func(*domain.Consumer) error) (domain.Consumer, error) {
 	var updated domain.Consumer

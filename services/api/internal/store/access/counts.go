@@ -11,7 +11,7 @@ import (
 	"waybill.dev/shared/store/counts"
 )
 
-// Limit sets how many an account may have. Call it before the first use.
+// Limit sets the limits of each account. It must be called before the first use.
 func (a *Access) Limit(l domain.Limits) {
 	a.projects = counts.Kind{Name: "projects", Setting: "WAYBILL_MAX_PROJECTS", Most: l.Projects, SQL: "SELECT count(*) FROM projects WHERE account = ?"}
 	a.buckets = counts.Kind{Name: "buckets", Setting: "WAYBILL_MAX_BUCKETS", Most: l.Buckets, SQL: "SELECT count(*) FROM key_buckets WHERE account = ?"}
@@ -20,8 +20,8 @@ func (a *Access) Limit(l domain.Limits) {
 	a.managers = counts.Kind{Name: "managers", Setting: "WAYBILL_MAX_MANAGERS", Most: l.Managers, SQL: ofAccount(partsOf("key_managers", "c.bucket_id = b.id"))}
 }
 
-// ofAccount counts what the buckets of an account have. Sums of counts make databases go from bucket to consumer to
-// what that has; for a join they read the tables of all accounts.
+// ofAccount returns a statement that counts what the buckets of an account contain. Sums of counts make databases
+// go from bucket to consumer to its rows; for a join they read the tables of all accounts.
 func ofAccount(ofBucket string) string {
 	return "SELECT CAST(COALESCE(SUM(" + ofBucket + "), 0) AS bigint) FROM key_buckets b WHERE b.account = ?"
 }
@@ -31,10 +31,11 @@ func partsOf(table, consumers string) string {
 	return "(SELECT COALESCE(SUM((SELECT count(*) FROM " + table + " p WHERE p.consumer_id = c.id)), 0) FROM key_consumers c WHERE " + consumers + ")"
 }
 
-// change is how many more of each an account has.
+// change is the change of an account's counts.
 type change struct{ projects, buckets, consumers, keys, managers int }
 
-// count adds a change to what the account has. The transaction does that last, before its entry in the audit log.
+// count adds a change to the counts of an account. It is the last step of a transaction before its entry in the
+// audit log.
 func (a *Access) count(tx *gorm.DB, account string, c change) error {
 	return counts.Add(tx, a.db.Now(), account,
 		counts.Change{Kind: &a.projects, By: int64(c.projects)}, counts.Change{Kind: &a.buckets, By: int64(c.buckets)},
@@ -42,12 +43,12 @@ func (a *Access) count(tx *gorm.DB, account string, c change) error {
 		counts.Change{Kind: &a.managers, By: int64(c.managers)})
 }
 
-// CountAgain counts anew what accounts have, see counts.Again.
+// CountAgain counts the resources of accounts again, see counts.Again.
 func (a *Access) CountAgain(ctx context.Context, now time.Time) error {
 	return counts.Again(ctx, a.db, now, &a.projects, &a.buckets, &a.consumers, &a.keys, &a.managers)
 }
 
-// within returns what goes with the consumers of a condition, which are locked.
+// within returns the counts of everything that is deleted with the consumers of a condition, which are locked.
 func within(tx *gorm.DB, consumers string, arg any) (gone change, err error) {
 	row := tx.Raw("SELECT (SELECT count(*) FROM key_consumers c WHERE "+consumers+"), CAST("+partsOf("api_keys", consumers)+" AS bigint), CAST("+
 		partsOf("key_managers", consumers)+" AS bigint)", arg, arg, arg).Row()

@@ -17,8 +17,8 @@ import (
 // keyBatch bounds the rows of one statement that inserts keys.
 const keyBatch = 500
 
-// expiry returns when a key ends. The zero time is never; the one time that a row can't
-// tell from it is kept a microsecond later.
+// expiry returns the stored end of a key. The zero time means never; the only other time with the
+// same stored form is stored a microsecond later.
 func expiry(t time.Time) store.Instant {
 	if !t.IsZero() && t.UnixMicro() == 0 {
 		return 1
@@ -26,8 +26,8 @@ func expiry(t time.Time) store.Instant {
 	return store.InstantOf(t)
 }
 
-// CreateKeys stores keys of a consumer, all or none, and returns them in full; ids and
-// times are the store's. ErrConflict: a key is known already.
+// CreateKeys stores keys of a consumer, all or none, sets ids and times, and returns the keys in
+// full. ErrConflict: a key exists already.
 func (a *Access) CreateKeys(ctx context.Context, ref ConsumerRef, keys []domain.APIKey) ([]domain.APIKey, error) {
 	var created []domain.APIKey
 	err := a.db.Tx(ctx, func(tx *gorm.DB) error {
@@ -77,7 +77,7 @@ func (a *Access) insertKeys(tx *gorm.DB, b bucketRow, consumer string, keys []do
 	return created, nil
 }
 
-// setKey puts the key itself into its row: what it is found by, and a sealed copy when
+// setKey stores the key itself in its row: the hash by which it is found, and a sealed copy when
 // its bucket is retrievable.
 func (a *Access) setKey(row *apiKeyRow, b bucketRow, k domain.APIKey) error {
 	if len(k.Hash) == 0 {
@@ -100,8 +100,8 @@ func keySealData(row apiKeyRow, b bucketRow) []byte {
 	return []byte("api_keys|sealed|" + row.ID + "|" + row.ConsumerID + "|" + b.Account)
 }
 
-// keyFromRow returns a key without its hash, and with the key itself when it is wanted and
-// there to be shown.
+// keyFromRow returns a key without its hash. With secret, it includes the key itself, if there is a
+// sealed copy.
 func (a *Access) keyFromRow(row apiKeyRow, b bucketRow, secret bool) (domain.APIKey, error) {
 	k := domain.APIKey{
 		ID: row.ID, Description: row.Description, ExpiresOn: row.ExpiresAt.Time(),
@@ -118,8 +118,8 @@ func (a *Access) keyFromRow(row apiKeyRow, b bucketRow, secret bool) (domain.API
 	return k, nil
 }
 
-// ListKeys returns a consumer's keys, those that have ended too, and how many there are.
-// With secrets set those of a retrievable bucket come in full.
+// ListKeys returns a page of a consumer's keys, including expired ones, and their total number.
+// With secrets, the keys of a retrievable bucket are returned in full.
 func (a *Access) ListKeys(ctx context.Context, ref ConsumerRef, secrets bool, page store.Page) ([]domain.APIKey, int, error) {
 	var keys []domain.APIKey
 	var total int
@@ -178,9 +178,9 @@ func takeKey(tx *gorm.DB, c domain.Consumer, id string) (apiKeyRow, error) {
 	return row, tx.Where("id = ? AND consumer_id = ?", id, c.ID).Take(&row).Error
 }
 
-// UpdateKey applies change to the description and the end of a key, and to the key itself
-// when change sets another hash. An error of change is returned and nothing stored; it may
-// be called again and must not use the store.
+// UpdateKey applies change to the description and the end of a key, and to the key itself when
+// change sets another hash. If change returns an error, that is returned and nothing is stored;
+// change may be called again and must not use the store.
 func (a *Access) UpdateKey(ctx context.Context, ref ConsumerRef, id string, change func(*domain.APIKey) error) (domain.APIKey, error) {
 	var updated domain.APIKey
 	err := a.db.Tx(ctx, func(tx *gorm.DB) error {
@@ -243,8 +243,9 @@ func (a *Access) DeleteKey(ctx context.Context, ref ConsumerRef, id string) erro
 	return store.Wrap("delete key", err)
 }
 
-// RollKeys gives a consumer a fresh key without end, which is returned in full, and ends
-// its other keys at expiresOn (zero: now). What has ended, or ends sooner, stays.
+// RollKeys gives a consumer a new key without an end, which is returned in full, and sets the end
+// of its other keys to expiresOn (zero: now). Keys that have expired, or expire sooner, are not
+// changed.
 func (a *Access) RollKeys(ctx context.Context, ref ConsumerRef, fresh domain.APIKey, expiresOn time.Time) (domain.APIKey, error) {
 	var created []domain.APIKey
 	err := a.db.Tx(ctx, func(tx *gorm.DB) error {

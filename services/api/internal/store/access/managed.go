@@ -14,17 +14,17 @@ import (
 	"waybill.dev/shared/store/keyholders"
 )
 
-// Person is who an identity provider has signed in. Consumers name their managers by either of the two.
+// Person is a person whom an identity provider has signed in. Consumers name their managers by one of the two fields.
 type Person struct {
 	Sub   string
-	Email string // as the provider has verified it; empty: it has not
+	Email string // verified by the provider; empty: not verified
 }
 
 // Managed is a consumer that a person manages, or is invited to manage.
 type Managed struct {
 	ManagerID                 string
 	Account, Bucket, Consumer string
-	Invited                   bool   // the person has not accepted yet
+	Invited                   bool   // the person has not accepted the invitation yet
 	InvitedBy                 string // the inviting caller, by the name in the audit log; empty: not known
 	InvitedOn                 time.Time
 }
@@ -33,26 +33,26 @@ type Managed struct {
 type ManagedAccount struct {
 	Account                string
 	Consumers, Invitations int
-	// Only is the consumer, where it is one alone and the person manages it; nil otherwise.
+	// Only is the consumer, if there is exactly one and the person manages it; nil otherwise.
 	Only *Managed
 }
 
-// ManagedFilter selects what a person manages, and how much of it.
+// ManagedFilter selects a part of the consumers that a person manages.
 type ManagedFilter struct {
 	Search string // a part of the name of an account, a bucket or a consumer; empty: all
-	After  string // Cursor of the last entry before those that are returned; empty: from the first
+	After  string // Cursor of the last entry before the page; empty: from the first
 	Limit  int
 }
 
-// Cursor is what ManagedFilter.After has for the entries after m.
+// Cursor returns the ManagedFilter.After for the entries after m.
 func (m *Managed) Cursor() string {
 	return strings.Join([]string{place(m.Invited), m.Bucket, m.Consumer}, "/")
 }
 
-// Cursor is what ManagedFilter.After has for the accounts after m.
+// Cursor returns the ManagedFilter.After for the accounts after m.
 func (m *ManagedAccount) Cursor() string { return place(m.Consumers == 0) + "/" + m.Account }
 
-// place is where something stands in a list: what the person is only invited to comes last.
+// place returns the first part of a sort key: consumers that the person is only invited to come last.
 func place(invited bool) string {
 	if invited {
 		return "1"
@@ -60,17 +60,17 @@ func place(invited bool) string {
 	return "0"
 }
 
-// ofPerson is the condition of rows of key_managers that are of a person, whose Sub and Email are its parameters.
+// ofPerson is the condition for the rows of key_managers that name a person. Its parameters are the Sub and the Email.
 const ofPerson = "((m.sub = ? AND m.sub <> '') OR (lower(m.email) = ? AND m.email <> ''))"
 
-// managed has a row for each consumer that a person manages or is invited to manage. A consumer may name one
-// person twice: one that was accepted is enough.
+// managed has a row for each consumer that a person manages or is invited to manage. A consumer may name a person
+// twice: one accepted row is enough.
 const managed = `SELECT b.account, b.name AS bucket, c.name AS consumer, min(m.id) AS named,
 	min(CASE WHEN m.accepted_at IS NOT NULL THEN m.id END) AS accepted, min(m.invited_by) AS invited_by, min(m.created_at) AS invited_at
 	FROM key_managers m JOIN key_consumers c ON c.id = m.consumer_id JOIN key_buckets b ON b.id = c.bucket_id
 	WHERE ` + ofPerson + ` GROUP BY b.account, b.name, c.name`
 
-// found is the condition for what ManagedFilter.Search selects.
+// found is the condition for ManagedFilter.Search.
 const found = "(account LIKE ? ESCAPE '!' OR bucket LIKE ? ESCAPE '!' OR consumer LIKE ? ESCAPE '!')"
 
 func (w Person) values() []any { return []any{w.Sub, domain.FoldEmail(w.Email)} }
@@ -93,8 +93,8 @@ func (f *ManagedFilter) cursor(parts int) []any {
 	return values
 }
 
-// ManagedAccounts returns the accounts of which a person manages consumers, in the order of their names, then
-// those to which the person is only invited.
+// ManagedAccounts returns the accounts with consumers that a person manages, in the order of their names, then those
+// to which the person is only invited.
 func (a *Access) ManagedAccounts(ctx context.Context, who Person, f ManagedFilter) ([]ManagedAccount, error) {
 	if !store.Storable(who.Sub, who.Email, f.Search, f.After) {
 		return nil, nil
@@ -160,8 +160,8 @@ func (a *Access) ManagedConsumers(ctx context.Context, who Person, account strin
 	return list, nil
 }
 
-// ManagedHolders returns consumers that a person manages, in the order of their names, as holders of a key whose id is
-// that of the manager. Account, bucket and consumer may be empty: any will do.
+// ManagedHolders returns consumers that a person manages, in the order of their names, as holders of a key that has
+// the id of the manager. An empty account, bucket or consumer matches any.
 func (a *Access) ManagedHolders(ctx context.Context, who Person, account, bucket, consumer string, limit int) ([]domain.KeyHolder, error) {
 	if !store.Storable(who.Sub, who.Email, account, bucket, consumer) {
 		return nil, nil
@@ -190,8 +190,8 @@ func (a *Access) ManagedHolders(ctx context.Context, who Person, account, bucket
 	return holders, nil
 }
 
-// FindManaged returns the consumer that a person manages, or is invited to, by the id of a manager.
-// ErrNotFound: the manager is nobody's, or another person.
+// FindManaged returns the consumer that a person manages, or is invited to, by the id of a manager. ErrNotFound: there
+// is no such manager, or it is another person.
 func (a *Access) FindManaged(ctx context.Context, who Person, managerID string) (Managed, error) {
 	var found Managed
 	err := a.db.Snapshot(ctx, func(tx *gorm.DB) error {
@@ -208,7 +208,7 @@ func (a *Access) FindManaged(ctx context.Context, who Person, managerID string) 
 	return found, nil
 }
 
-// whose returns a manager that a person is, with the consumer and its bucket.
+// whose returns the manager with an id if it is the person, with the consumer and its bucket.
 func whose(tx *gorm.DB, who Person, managerID string) (m managerRow, c consumerRow, b bucketRow, err error) {
 	if !store.Storable(who.Sub, who.Email, managerID) {
 		return m, c, b, domain.ErrNotFound
@@ -219,7 +219,7 @@ func whose(tx *gorm.DB, who Person, managerID string) (m managerRow, c consumerR
 	return m, c, b, err
 }
 
-// AcceptInvitation makes an invited person a manager that counts. ErrNotFound: there is no such invitation.
+// AcceptInvitation makes an invited person a full manager. ErrNotFound: there is no such invitation.
 func (a *Access) AcceptInvitation(ctx context.Context, who Person, managerID string) error {
 	return a.answer(ctx, who, managerID, auditlog.ActionAcceptInvitation, func(open *gorm.DB) *gorm.DB {
 		return open.Model(&managerRow{}).Update("accepted_at", store.InstantOf(a.db.Now()))
@@ -233,14 +233,14 @@ func (a *Access) DeclineInvitation(ctx context.Context, who Person, managerID st
 	})
 }
 
-// answer changes what invites a person to the consumer of a manager.
+// answer changes the rows that invite a person to the consumer of a manager.
 func (a *Access) answer(ctx context.Context, who Person, managerID, action string, answered func(open *gorm.DB) *gorm.DB) error {
 	err := a.db.Tx(ctx, func(tx *gorm.DB) error {
 		m, c, b, err := whose(tx, who, managerID)
 		if err != nil {
 			return err
 		}
-		// The consumer is locked, so that it does not go meanwhile with those whom it invites.
+		// The consumer is locked, so that it is not deleted in the meantime.
 		if _, _, err := a.consumer(tx, ConsumerRef{Account: b.Account, Bucket: b.Name, Consumer: c.Name}, store.LockChange); err != nil {
 			return err
 		}

@@ -12,8 +12,8 @@ import (
 	"waybill.dev/shared/store/auditlog"
 )
 
-// CreateManager adds a manager to a consumer, who is invited with that; its id and time are the
-// store's. ErrConflict: the consumer has it already. ErrLimit: the account names the person in
+// CreateManager adds a manager to a consumer, which invites the person, and sets its id and time.
+// ErrConflict: the consumer has the manager already. ErrLimit: the account names the person in
 // domain.MaxManaged places.
 func (a *Access) CreateManager(ctx context.Context, ref ConsumerRef, m domain.Manager) (domain.Manager, error) {
 	var created []domain.Manager
@@ -22,7 +22,7 @@ func (a *Access) CreateManager(ctx context.Context, ref ConsumerRef, m domain.Ma
 		if err != nil {
 			return err
 		}
-		// The consumer is locked: nobody else adds one meanwhile.
+		// The consumer is locked, so no other manager is added in the meantime.
 		var same int64
 		query := tx.Model(&managerRow{}).Where("consumer_id = ? AND email = ? AND sub = ?", c.ID, m.Email, m.Sub)
 		if err := query.Count(&same).Error; err != nil {
@@ -64,8 +64,8 @@ func insertManagers(ctx context.Context, tx *gorm.DB, account, consumer string, 
 	return created, nil
 }
 
-// checkManaged returns ErrLimit when an account names a person as often as it may. Those that are added at
-// the same time, with one consumer perhaps, may all pass.
+// checkManaged returns ErrLimit when an account names a person as often as it may. Managers that are added
+// at the same time, for example with one consumer, may all pass.
 func checkManaged(tx *gorm.DB, account string, m domain.Manager) error {
 	var named int64
 	who := Person{Sub: m.Sub, Email: m.Email}
@@ -80,7 +80,7 @@ func checkManaged(tx *gorm.DB, account string, m domain.Manager) error {
 	return nil
 }
 
-// ListManagers returns a consumer's managers and how many there are.
+// ListManagers returns a page of a consumer's managers, and their total number.
 func (a *Access) ListManagers(ctx context.Context, ref ConsumerRef, page store.Page) ([]domain.Manager, int, error) {
 	var managers []domain.Manager
 	var total int

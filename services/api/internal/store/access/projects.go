@@ -12,10 +12,10 @@ import (
 	"waybill.dev/shared/store/auditlog"
 )
 
-// defaultBuckets are the ends of the names of the buckets that a project begins with.
+// defaultBuckets returns the ends of the names of a new project's buckets.
 func defaultBuckets() []string { return []string{"-production", "-preview", "-working-copy"} }
 
-// CreateProject makes a project with its three buckets, which are retrievable, or nothing.
+// CreateProject makes a project with its three buckets, which are retrievable, or fails as a whole.
 // ErrConflict: the account has a project of that name, or one of the buckets.
 func (a *Access) CreateProject(ctx context.Context, account, name string) (domain.Project, error) {
 	var row projectRow
@@ -60,8 +60,8 @@ func (a *Access) GetProject(ctx context.Context, account, name string) (domain.P
 	return row.domain(), nil
 }
 
-// UpdateProject applies change to the production branch of a project. An error of change is
-// returned and nothing stored; it may be called again and must not use the store.
+// UpdateProject applies change to the production branch of a project. If change returns an error,
+// that is returned and nothing is stored; change may be called again and must not use the store.
 func (a *Access) UpdateProject(ctx context.Context, account, name string, change func(*domain.Project) error) (domain.Project, error) {
 	var updated domain.Project
 	err := a.db.Tx(ctx, func(tx *gorm.DB) error {
@@ -93,7 +93,7 @@ func projectResource(p projectRow) domain.Resource {
 	return domain.Resource{Type: auditlog.ResourceProject, ID: p.ID, Name: p.Name}
 }
 
-// ListProjects returns an account's projects and how many there are.
+// ListProjects returns a page of an account's projects, and their total number.
 func (a *Access) ListProjects(ctx context.Context, account string, page store.Page) ([]domain.Project, int, error) {
 	if !store.Storable(account) {
 		return nil, 0, nil

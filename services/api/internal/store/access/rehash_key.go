@@ -15,9 +15,9 @@ func (a *Access) HasKeys(ctx context.Context) (bool, error) {
 	return has, store.Wrap("look for keys", err)
 }
 
-// RehashKey gives a key another hash, of the same key under another pepper, and seals its
-// copy, if there is one, under the encryption key of now: that which the old pepper comes
-// from may be put away one day.
+// RehashKey replaces the hash of a key by one of the same key with another pepper. It also seals
+// the copy of the key, if there is one, with the current encryption key, because the old one may be
+// removed later.
 func (a *Access) RehashKey(ctx context.Context, keyID string, hash []byte) error {
 	err := a.db.Tx(ctx, func(tx *gorm.DB) error {
 		var row apiKeyRow

@@ -124,7 +124,7 @@ type managerRow struct {
 	Sub        string
 	CreatedAt  store.Instant `gorm:"autoCreateTime:false"`
 	AcceptedAt store.Instant
-	InvitedBy  string // the sub of the caller
+	InvitedBy  string // sub of the inviting caller
 }
 
 func (managerRow) TableName() string { return "key_managers" }

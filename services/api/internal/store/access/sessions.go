@@ -14,23 +14,23 @@ import (
 
 // The kinds of Session.
 const (
-	KindSession = "session" // somebody is signed in
-	KindLink    = "link"    // a code that makes one session
-	KindChoice  = "choice"  // a person who is to choose a consumer
+	KindSession = "session" // a person or key is signed in
+	KindLink    = "link"    // a code for one session
+	KindChoice  = "choice"  // a person who has to choose a consumer
 )
 
 const prefixSession = "csess_"
 
-// Session is somebody who is signed in to the console, or about to be. Of what the browser holds
-// there is only the SHA-256.
+// Session is a session of the console, a code for one, or a choice. Of the token in the browser it
+// has only the SHA-256.
 type Session struct {
-	ID        string // public
+	ID        string // public id
 	Hash      []byte
 	Kind      string
 	Account   string
 	KeyID     string // empty: the bootstrap key, or a manager
 	ManagerID string
-	// Proof is what must be unchanged of the key: its suffix, or package auth's proof of the
+	// Proof is the part of the key that must not change: its suffix, or package auth's proof of the
 	// bootstrap key.
 	Proof     string
 	Person    string // as the identity provider names a manager
@@ -66,18 +66,19 @@ func (r sessionRow) domain() Session {
 	}
 }
 
-// purgeSessions is how many ended sessions a new one removes at most.
+// purgeSessions is the maximum number of expired sessions that a new one deletes.
 const purgeSessions = 100
 
-// Replaced is what a session comes in the place of, by the SHA-256 of what the browser holds.
+// Replaced names what a new session replaces, by the SHA-256 of the tokens.
 type Replaced struct {
-	Code   []byte // what is exchanged for the session, once; nil: nothing
-	Former []byte // the session that the browser had, if it still lasts; nil: none
+	Code   []byte // the one-time code that is exchanged for the session; nil: none
+	Former []byte // the browser's previous session, if it is still valid; nil: none
 }
 
-// OpenSession stores a session that lasts for so long and removes some that have ended. A key or a
-// manager has at most 100 sessions and 100 unused codes: another one ends the oldest. What it
-// replaces ends with it. ErrNotFound: the code has been used already, and nothing is changed.
+// OpenSession stores a session that lasts for so long and deletes some that have expired. A key or a
+// manager has at most 100 sessions and 100 unused codes: another one ends the oldest. It also ends
+// the sessions and codes in Replaced. ErrNotFound: the code has been used already, and nothing is
+// changed.
 func (a *Access) OpenSession(ctx context.Context, s Session, lasts time.Duration, replaced Replaced) (Session, error) {
 	var opened Session
 	err := a.db.Tx(ctx, func(tx *gorm.DB) error {
@@ -120,8 +121,9 @@ func (a *Access) OpenSession(ctx context.Context, s Session, lasts time.Duration
 	return opened, nil
 }
 
-// endOldest makes room for s among those of its kind that its key or its manager has, so that
-// nobody fills the table. A choice is bounded by its ten minutes, and by what the provider signs in.
+// endOldest makes room for s among the sessions of its kind that its key or its manager has, so that
+// no caller can fill the table. Choices are bounded by their ten minutes, and by the number of
+// people that the provider signs in.
 func endOldest(tx *gorm.DB, s Session) error {
 	if s.Kind == KindChoice {
 		return nil
@@ -132,9 +134,9 @@ func endOldest(tx *gorm.DB, s Session) error {
 	return tx.Where("id IN (?)", oldest).Delete(&sessionRow{}).Error
 }
 
-// FindSession returns the session with the hash, which may have ended, and what its key or its
-// manager's consumer is now. The holder is zero for the bootstrap key and for a choice.
-// ErrNotFound: there is no such session, or its key or manager is gone.
+// FindSession returns the session with the hash, which may have expired, and the present state of
+// its key or its manager's consumer. The holder is zero for the bootstrap key and for a choice.
+// ErrNotFound: there is no such session, or its key or manager was deleted.
 func (a *Access) FindSession(ctx context.Context, hash []byte) (Session, domain.KeyHolder, error) {
 	var row sessionRow
 	var holder domain.KeyHolder
@@ -150,7 +152,7 @@ func (a *Access) FindSession(ctx context.Context, hash []byte) (Session, domain.
 				return err
 			}
 			if k.Suffix != row.Proof {
-				return domain.ErrNotFound // the id is the same, the key is not
+				return domain.ErrNotFound // the id is the same, but the key has changed
 			}
 			consumer, holder.KeyID, holder.ExpiresOn = k.ConsumerID, k.ID, k.ExpiresAt.Time()
 		case row.ManagerID != "":
@@ -170,7 +172,7 @@ func (a *Access) FindSession(ctx context.Context, hash []byte) (Session, domain.
 	return row.domain(), holder, nil
 }
 
-// holderOf fills in whose keys those of a consumer are.
+// holderOf sets the holder of a consumer's keys.
 func holderOf(tx *gorm.DB, consumer string, holder *domain.KeyHolder) error {
 	c, b, err := consumerOf(tx, consumer)
 	if err != nil {
@@ -202,8 +204,8 @@ func (a *Access) EndSession(ctx context.Context, hash []byte) error {
 	return store.Wrap("end session", err)
 }
 
-// EndOtherSessions ends all sessions of the key or the manager of s but s itself, and its
-// unused codes.
+// EndOtherSessions ends all sessions of the key or the manager of s except s itself, and its unused
+// codes.
 func (a *Access) EndOtherSessions(ctx context.Context, s Session) error {
 	err := a.db.Again(ctx, func() error {
 		return a.db.Writing(ctx).Where("account = ? AND key_id = ? AND manager_id = ? AND id <> ?", s.Account, s.KeyID, s.ManagerID, s.ID).

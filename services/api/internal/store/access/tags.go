@@ -10,9 +10,9 @@ import (
 	"gorm.io/gorm"
 )
 
-// Tags lie in a column as lines, a JSON array of name and value each, with a line break
-// before the first and after each. JSON escapes line breaks, so that a pair is among the
-// tags when its line is found there, whatever its characters are.
+// Tags are stored in a column as lines, each a JSON array of name and value, with a line break
+// before the first and after each. As JSON escapes line breaks, a pair is among the tags exactly
+// when its line is found, whatever its characters are.
 
 func joinTags(tags map[string]string) (string, error) {
 	if len(tags) == 0 {
@@ -30,7 +30,7 @@ func joinTags(tags map[string]string) (string, error) {
 	return text.String(), nil
 }
 
-// tagLine returns a pair with the line breaks around it.
+// tagLine returns the line of a pair with the line breaks around it.
 func tagLine(name, value string) (string, error) {
 	pair, err := json.Marshal([2]string{name, value})
 	if err != nil {
