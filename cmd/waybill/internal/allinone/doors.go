@@ -22,16 +22,18 @@ import (
 )
 
 const (
-	// doorsFile in the data directory has the ports, so that they are the same after a restart.
+	// doorsFile is the file in the data directory with the ports, so that they stay the same after a
+	// restart.
 	doorsFile = "deployment-ports.json"
-	// mostDoors is how many deployments have a port at a time. One more takes the place of the one that
-	// was asked for the longest ago.
+	// mostDoors is how many deployments have a port at a time. A further one replaces the one that has
+	// not been asked for for the longest time.
 	mostDoors = 64
 )
 
-// doors gives deployments ports of their own on 127.0.0.1, for clients that can't look up names below
-// localhost. A port is an origin of its own: a deployment's pages can read neither the console nor
-// another deployment. But browsers send cookies to all ports of a host, so the console's are taken off.
+// doors gives deployments their own ports on 127.0.0.1, for clients that can't look up names below
+// localhost. A port is a separate origin: a deployment's pages can read neither the console nor another
+// deployment. But browsers send cookies to all ports of a host, so the cookies of the console are
+// removed from requests.
 type doors struct {
 	dir      *datadir.Dir
 	settings settings.Settings
@@ -40,8 +42,8 @@ type doors struct {
 	handler http.Handler // set before a door is served
 
 	mu    sync.Mutex
-	open  []*door     // the one asked for last at the end
-	serve func(*door) // nil: not yet
+	open  []*door     // the last one asked for is at the end
+	serve func(*door) // nil: not serving yet
 }
 
 // door is the port of a deployment.
@@ -57,13 +59,13 @@ func newDoors(dir *datadir.Dir, s settings.Settings, log *slog.Logger) *doors {
 	return &doors{dir: dir, settings: s, log: log}
 }
 
-// reopen opens the ports of the last time. What another process has taken meanwhile is opened elsewhere
-// when the deployment is asked for.
+// reopen opens the ports of the last run. If another process uses a port by now, its deployment gets
+// another port when it is asked for.
 func (d *doors) reopen(ctx context.Context) {
 	text, err := os.ReadFile(d.dir.File(doorsFile))
 	var kept []door
 	if err != nil || json.Unmarshal(text, &kept) != nil {
-		return // the first start, or a file that somebody has changed: ports are chosen anew
+		return // the first start, or a file that was edited: new ports are chosen
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -74,7 +76,7 @@ func (d *doors) reopen(ctx context.Context) {
 	}
 }
 
-// url returns where a deployment answers; empty: no port is to be had.
+// url returns the local address of a deployment; empty: no port is available.
 func (d *doors) url(deployment string) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -108,7 +110,7 @@ func (d *doors) listen(ctx context.Context, deployment string, port int) error {
 	}
 	o.server = server
 	if u, err := url.Parse(server.URL()); err == nil {
-		o.Port, _ = strconv.Atoi(u.Port()) // it is one
+		o.Port, _ = strconv.Atoi(u.Port()) // can't fail: it is a port
 	}
 	d.open = append(d.open, o)
 	if d.serve != nil {
@@ -119,10 +121,10 @@ func (d *doors) listen(ctx context.Context, deployment string, port int) error {
 
 func (o *door) close() {
 	o.stop()
-	_ = o.server.Close() // if it never ran
+	_ = o.server.Close() // for a server that never ran
 }
 
-// drop forgets a door that nobody can enter any more, so that its deployment gets another one.
+// drop removes a door that has stopped serving, so that its deployment gets another one.
 func (d *doors) drop(o *door) {
 	o.close()
 	d.mu.Lock()
@@ -130,7 +132,7 @@ func (d *doors) drop(o *door) {
 	d.open = slices.DeleteFunc(d.open, func(one *door) bool { return one == o })
 }
 
-// keep notes the ports for the next start.
+// keep stores the ports for the next start.
 func (d *doors) keep() {
 	text, err := json.Marshal(d.open)
 	if err == nil {
@@ -152,7 +154,7 @@ func (d *doors) list() []*boot.Server {
 	return servers
 }
 
-// run serves deployments, by a handler that finds them by their hosts.
+// run serves deployments by a handler that finds them by their hosts.
 func (d *doors) run(ctx context.Context, handler http.Handler) error {
 	var running sync.WaitGroup
 	serve := func(o *door) {
@@ -174,14 +176,14 @@ func (d *doors) run(ctx context.Context, handler http.Handler) error {
 	d.mu.Unlock()
 	<-ctx.Done()
 	d.mu.Lock()
-	d.serve = func(*door) {} // what is opened now is closed by the end of the process
+	d.serve = func(*door) {} // doors opened from now on are closed at the end of the process
 	d.mu.Unlock()
 	running.Wait()
 	return nil
 }
 
-// enter makes the requests at a port those of the deployment. A name that a web page could point here is
-// refused: the page could read the answers of the deployment.
+// enter returns a handler that passes requests at a port to the deployment. It refuses a name that a web
+// page could point to this machine: the page could read the answers of the deployment.
 func (d *doors) enter(deployment string) http.Handler {
 	host := deployment + "." + d.settings.GatewayDomain
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -197,7 +199,7 @@ func (d *doors) enter(deployment string) http.Handler {
 	})
 }
 
-// withoutOwnCookies takes the cookies of the console off a request.
+// withoutOwnCookies removes the cookies of the console from a request.
 func withoutOwnCookies(header http.Header) {
 	var rest []string
 	for _, line := range header.Values("Cookie") {

@@ -14,8 +14,9 @@ import (
 // errName is never changed.
 var errName = problem.New(problem.Misdirected, "This name is not served here. If it is to be, set WAYBILL_PUBLIC_URL.")
 
-// ownNames answers for the console and the documentation by the names of this installation alone: a
-// web page could point its own name to this machine, and read what a browser gets from here.
+// ownNames returns a handler that answers requests for the console and the documentation only under
+// the names of this installation: a web page could point its own name to this machine, and read the
+// answers in a browser.
 func ownNames(handler http.Handler, s settings.Settings) http.Handler {
 	var names []string
 	if public, err := url.Parse(s.PublicURL); err == nil {
@@ -32,7 +33,7 @@ func ownNames(handler http.Handler, s settings.Settings) http.Handler {
 	})
 }
 
-// isPage reports whether a path is one of pages for browsers.
+// isPage reports whether a path is that of a page for browsers.
 func isPage(path string) bool {
 	for _, begin := range []string{"/console", "/docs"} {
 		if rest, ok := strings.CutPrefix(path, begin); ok && (rest == "" || rest[0] == '/') {

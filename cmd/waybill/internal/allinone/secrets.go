@@ -15,21 +15,20 @@ import (
 	"waybill.dev/shared/signature"
 )
 
-// webhooks is what the receiver's secrets are found in.
+// webhooks has the receiver's secrets.
 type webhooks interface {
 	ConfigVersion(ctx context.Context) (int64, error)
 	Webhooks(ctx context.Context, since int64) ([]domain.Webhook, int64, error)
 }
 
-// pollEvery is how often changes of webhooks are looked for besides those that were
-// announced.
+// pollEvery is how often changes of webhooks are looked for, in addition to the announced ones.
 const pollEvery = 2 * time.Second
 
-// secrets tells the built-in receiver the secrets of the webhooks that point to it, so
-// that it checks each of its callbacks, however the webhook was registered.
+// secrets passes the secrets of the webhooks that point to the built-in receiver to it, so that it
+// checks all of its callbacks, however the webhook was registered.
 type secrets struct {
 	receiver *receiver.Receiver
-	port     string // of the receiver, on loopback
+	port     string // port of the receiver, on loopback
 	webhooks webhooks
 	changed  <-chan struct{}
 	log      *slog.Logger
@@ -38,7 +37,7 @@ type secrets struct {
 func (s *secrets) run(ctx context.Context) error {
 	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()
-	version := int64(0) // before the first one
+	version := int64(0) // before the first change
 	mine := map[domain.WebhookID]domain.Webhook{}
 	for {
 		if now, err := s.webhooks.ConfigVersion(ctx); err == nil && now != version {
@@ -59,7 +58,7 @@ func (s *secrets) run(ctx context.Context) error {
 	}
 }
 
-// note keeps those of the webhooks that changed that point to the receiver, and forgets the others.
+// note stores those changed webhooks that point to the receiver, and removes the others.
 func (s *secrets) note(mine map[domain.WebhookID]domain.Webhook, changed []domain.Webhook) {
 	for _, w := range changed {
 		if u, err := url.Parse(w.URL); err == nil && u.Port() == s.port && isLoopback(u.Hostname()) && !w.Deleted {
@@ -70,13 +69,13 @@ func (s *secrets) note(mine map[domain.WebhookID]domain.Webhook, changed []domai
 	}
 }
 
-// byPath returns what is to be known of the webhooks that point to the receiver.
+// byPath returns the data about the webhooks that point to the receiver, by path.
 func byPath(mine map[domain.WebhookID]domain.Webhook) map[string]receiver.Known {
 	found := make(map[string]receiver.Known)
 	for _, w := range slices.SortedFunc(maps.Values(mine), func(a, b domain.Webhook) int { return cmp.Compare(a.Version, b.Version) }) {
 		u, err := url.Parse(w.URL)
 		if err != nil {
-			continue // note has parsed it
+			continue // can't fail: note has parsed it
 		}
 		known := found[u.Path]
 		known.Queries = append(known.Queries, u.RawQuery)

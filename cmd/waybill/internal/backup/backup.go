@@ -1,6 +1,6 @@
-// Package backup writes an all-in-one installation into one file while it runs, and makes an
-// installation of such a file. The file has the database and the keys. The bus is left out: an
-// installation that starts with an empty one sends what the database holds and nobody has got.
+// Package backup writes a running all-in-one installation into one file, and makes an installation from such a file.
+// The file has the database and the keys. The bus is left out: an installation that starts with an empty bus sends
+// everything that the database holds and that was not delivered.
 package backup
 
 import (
@@ -28,11 +28,11 @@ const format = 1
 // manifestName is the first entry of the file.
 const manifestName = "manifest.json"
 
-// Manifest says what a backup has.
+// Manifest describes the contents of a backup.
 type Manifest struct {
 	Format    int       `json:"format"`
 	CreatedAt time.Time `json:"createdAt"`
-	// Waybill is the version of the program that wrote it.
+	// Waybill is the version of the program that wrote the backup.
 	Waybill   string `json:"waybill"`
 	Migration int64  `json:"migration"` // of the database
 	Files     []File `json:"files"`
@@ -55,24 +55,23 @@ func (m *Manifest) Has(name string) bool {
 	return false
 }
 
-// Source is what is backed up.
+// Source is the installation to back up.
 type Source struct {
 	Dir         string // the data directory
 	DatabaseURL string // sqlite:FILE
 	Version     string // of this program
-	// Keys are the names of the keys that lie in the directory and are in use: a key that comes
-	// from the settings is not backed up.
+	// Keys are the names of the keys that are in the directory and in use: a key from the settings is not backed up.
 	Keys   []string
 	Logger *slog.Logger
 }
 
-// Write writes a backup to a new file, which its owner alone can read. While it writes, a copy of
-// the database lies in the same folder, so the disk needs room for both.
+// Write writes a backup to a new file that only its owner can read. Meanwhile a copy of the database is in the same
+// folder, so the disk needs room for both.
 func Write(ctx context.Context, from Source, to string) (made Manifest, err error) {
 	if _, err := os.Lstat(to); err == nil {
 		return Manifest{}, fmt.Errorf("%s is there already: a backup overwrites nothing", to)
 	}
-	work, err := os.MkdirTemp(filepath.Dir(to), ".waybill-backup-*") // made with mode 0700
+	work, err := os.MkdirTemp(filepath.Dir(to), ".waybill-backup-*") // MkdirTemp uses mode 0700
 	if err != nil {
 		return Manifest{}, fmt.Errorf("make a folder for the copy: %w", err)
 	}
@@ -101,7 +100,7 @@ func Write(ctx context.Context, from Source, to string) (made Manifest, err erro
 	if err := pack(whole, &made, paths); err != nil {
 		return Manifest{}, err
 	}
-	// A link, unlike a rename, overwrites nothing that was put there meanwhile.
+	// Unlike a rename, a link does not overwrite a file that has appeared in the meantime.
 	if err := os.Link(whole, to); errors.Is(err, fs.ErrExist) {
 		return Manifest{}, fmt.Errorf("%s is there already: a backup overwrites nothing", to)
 	} else if err != nil {
@@ -117,8 +116,7 @@ func contents() []string {
 	return []string{datadir.Database, datadir.EncryptionKey, datadir.AdminKey}
 }
 
-// copyDatabase copies the database into the file to, checks the whole copy, and returns the last migration applied in
-// the copy.
+// copyDatabase copies the database into the file to, checks the whole copy, and returns its last migration.
 func copyDatabase(ctx context.Context, from Source, to string) (migration int64, err error) {
 	source, err := store.Open(ctx, store.Options{URL: from.DatabaseURL, Logger: from.Logger})
 	if err != nil {
@@ -212,6 +210,6 @@ func syncFolder(path string) error {
 		return fmt.Errorf("keep the name of the backup: %w", err)
 	}
 	defer folder.Close()
-	_ = folder.Sync() // some file systems can't; then they keep names in another way
+	_ = folder.Sync() // some file systems can't do this, and keep names in another way
 	return nil
 }

@@ -18,14 +18,14 @@ import (
 	"waybill.dev/shared/store"
 )
 
-// maxManifest bounds what is read of a manifest.
+// maxManifest bounds the size of a manifest.
 const maxManifest = 1 << 20
 
-// ErrNoBackup is returned for a file that is none.
+// ErrNoBackup is returned for a file that is not a backup.
 var ErrNoBackup = errors.New("is not a backup of waybill, or it is damaged")
 
-// Restore makes an installation of a backup in a directory that is missing or empty. If it fails,
-// the directory is left empty. Nothing of a backup is used before its sum is checked.
+// Restore makes an installation from a backup in a directory that is missing or empty. If it fails,
+// the directory is left empty. Each file is used only after its checksum was verified.
 func Restore(ctx context.Context, from, to string, log *slog.Logger) (made Manifest, err error) {
 	file, err := os.Open(from)
 	if err != nil {
@@ -50,7 +50,7 @@ func Restore(ctx context.Context, from, to string, log *slog.Logger) (made Manif
 	for _, want := range made.Files {
 		name := want.Name
 		if name == datadir.Database {
-			name = partial // so that half a restore is no installation
+			name = partial // so that half a restore is not an installation
 		}
 		if err := unpack(archive, want, func(content io.Reader) error { return dir.Put(name, content) }); err != nil {
 			return Manifest{}, fmt.Errorf("%s: %w", from, err)
@@ -68,7 +68,7 @@ func Restore(ctx context.Context, from, to string, log *slog.Logger) (made Manif
 	return made, syncFolder(dir.Path())
 }
 
-// readManifest reads the first entry and checks that this program can restore what it says.
+// readManifest reads the first entry and checks that this program can restore the backup.
 func readManifest(archive *tar.Reader) (Manifest, error) {
 	header, err := archive.Next()
 	if err != nil || header.Name != manifestName || header.Size > maxManifest {
@@ -94,7 +94,7 @@ func readManifest(archive *tar.Reader) (Manifest, error) {
 	return made, nil
 }
 
-// unpack hands the next entry to keep, and checks that it is what the manifest says.
+// unpack passes the next entry to keep, and checks it against the manifest.
 func unpack(archive *tar.Reader, want File, keep func(io.Reader) error) error {
 	header, err := archive.Next()
 	if err != nil || header.Name != want.Name || header.Size != want.Size || header.Typeflag != tar.TypeReg {
@@ -116,7 +116,7 @@ func unpack(archive *tar.Reader, want File, keep func(io.Reader) error) error {
 
 var errDamaged = errors.New("is not as the manifest says: the backup is damaged")
 
-// ready brings a restored database to what this program works with.
+// ready migrates a restored database to the version of this program.
 func ready(ctx context.Context, path string, log *slog.Logger) (err error) {
 	db, err := store.Open(ctx, store.Options{URL: "sqlite:" + path, Logger: log})
 	if err != nil {
@@ -137,7 +137,7 @@ func ready(ctx context.Context, path string, log *slog.Logger) (err error) {
 	return db.Restored(ctx)
 }
 
-// empty removes what a failed restore has left. The directory was empty before.
+// empty removes the files of a failed restore. The directory was empty before.
 func empty(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

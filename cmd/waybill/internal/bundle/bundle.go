@@ -16,10 +16,11 @@ import (
 	"waybill.dev/cmd/internal/datadir"
 )
 
-// Bounds of an upload. A server refuses more; the command says so before anything is read.
+// Bounds of an upload. A server refuses larger ones; the command reports that before it reads
+// anything.
 const (
 	MaxFiles = 1000
-	MaxSize  = 32 << 20 // of all files together, in bytes
+	MaxSize  = 32 << 20 // total size of the files, in bytes
 )
 
 // ContentType is the type of the archive.
@@ -27,18 +28,18 @@ const ContentType = "application/zip"
 
 const (
 	routeFiles = ".oas.json" // the end of a route file's name
-	subfolder  = "config"    // a folder in which route files are looked for first
+	subfolder  = "config"    // a folder that is searched for route files first
 )
 
 // Bundle is a folder that can be uploaded.
 type Bundle struct {
 	Archive []byte   // a zip; the same files make the same bytes
-	Files   int      // how many there are
-	Size    int64    // of the files, in bytes
-	LeftOut []string // what the rules leave out; a folder ends with / and stands for all in it
+	Files   int      // number of files
+	Size    int64    // total size of the files, in bytes
+	LeftOut []string // files that the rules leave out; a folder ends with / and stands for all its contents
 }
 
-// RefusedError lists what a folder has that can't be uploaded.
+// RefusedError lists the contents of a folder that can't be uploaded.
 type RefusedError struct{ Reasons []string }
 
 func (e *RefusedError) Error() string { return strings.Join(e.Reasons, "\n  ") }
@@ -53,7 +54,7 @@ func Make(dir string) (*Bundle, error) {
 	p := &packer{files: root.FS(), within: ".", rules: rules{usual: parse(".", usual)}}
 	if p.hasRoutes(subfolder) {
 		p.within = subfolder
-	} else if !p.hasRoutes(".") { // a folder that is not meant may have a lot below it
+	} else if !p.hasRoutes(".") { // a folder that was given by mistake may have many files below it
 		return nil, fmt.Errorf("there is no route file (*%s) in %s", routeFiles, dir)
 	}
 	if err := p.find(); err != nil {
@@ -69,7 +70,7 @@ func Make(dir string) (*Bundle, error) {
 	return &Bundle{Archive: archive, Files: len(p.found), Size: p.size, LeftOut: p.leftOut}, nil
 }
 
-// plain leaves of an error of the file system what the system said.
+// plain reduces an error of the file system to the system's own message.
 func plain(name string, err error) error {
 	if failed, ok := errors.AsType[*fs.PathError](err); ok {
 		return fmt.Errorf("%s: %w", name, failed.Err)
@@ -99,7 +100,7 @@ func (p *packer) hasRoutes(folder string) bool {
 	return err == nil && len(names) > 0
 }
 
-// find lists the files that the rules leave in.
+// find lists the files that the rules do not leave out.
 func (p *packer) find() error {
 	if err := p.rules.read(p.files, ".", ownRules); err != nil {
 		return err
@@ -126,7 +127,7 @@ func (p *packer) find() error {
 	})
 }
 
-// skip leaves out a folder with all that is in it, or a file.
+// skip leaves out a file, or a folder with all its contents.
 func skip(entry fs.DirEntry) error {
 	if entry.IsDir() {
 		return fs.SkipDir
@@ -134,8 +135,8 @@ func skip(entry fs.DirEntry) error {
 	return nil
 }
 
-// never reports whether something is not uploaded whatever the rules say: hidden files, which
-// no gateway reads, and the data of an installation with its keys.
+// never reports whether an entry is not uploaded whatever the rules say: hidden files, which
+// gateways ignore, and the data of an installation with its keys.
 func (p *packer) never(name string, entry fs.DirEntry) bool {
 	if strings.HasPrefix(path.Base(name), ".") {
 		return true
@@ -168,7 +169,7 @@ func (p *packer) add(name string, entry fs.DirEntry) error {
 	return nil
 }
 
-// check refuses what no server would take.
+// check refuses folders that every server would refuse.
 func (p *packer) check(dir string) error {
 	if len(p.refused) > 0 {
 		return &RefusedError{append([]string{"only files and folders can be uploaded. Replace the following, or name them in " + ownRules + ":"}, p.refused...)}
@@ -185,7 +186,7 @@ func (p *packer) check(dir string) error {
 	return nil
 }
 
-// pack writes the archive. Times are left out, so that it depends on the files alone.
+// pack writes the archive. It leaves out times, so that the archive depends only on the files.
 func (p *packer) pack() ([]byte, error) {
 	var archive bytes.Buffer
 	w := zip.NewWriter(&archive)
@@ -208,7 +209,7 @@ func (p *packer) pack() ([]byte, error) {
 	return archive.Bytes(), nil
 }
 
-// printable replaces what could steer a terminal.
+// printable replaces characters that could control a terminal.
 func printable(name string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -218,7 +219,7 @@ func printable(name string) string {
 	}, name)
 }
 
-// Bytes writes a size for a person.
+// Bytes returns a size as text for people.
 func Bytes(n int64) string {
 	switch {
 	case n >= 1<<20:

@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// Files with rules. Those of git hold for the folder that they lie in. Our own lies in
-// the folder that is uploaded, has the same form, and has the last word.
+// Files with rules. Git's rules apply to the folder of their file. Our own file is in the uploaded
+// folder, has the same form, and takes precedence.
 const (
 	gitRules = ".gitignore"
 	ownRules = ".waybillignore"
 )
 
-// usual is what nobody means to upload.
+// usual are the rules for files that people never want to upload.
 const usual = `
 __MACOSX/
 Thumbs.db
@@ -28,10 +28,10 @@ node_modules/
 type rules struct{ usual, git, own []rule }
 
 type rule struct {
-	base    string // the folder that the rule is about; .: all
+	base    string // the folder to which the rule applies; .: all
 	pattern *regexp.Regexp
-	folders bool // only these
-	keep    bool // what matches is not left out
+	folders bool // the rule matches only folders
+	keep    bool // files that match are not left out
 }
 
 // read adds the rules of a file, which may be missing.
@@ -101,7 +101,7 @@ func parse(base, text string) []rule {
 	return list
 }
 
-// trim takes away spaces at the end that no backslash keeps.
+// trim removes spaces at the end, except those after a backslash.
 func trim(line string) string {
 	for strings.HasSuffix(line, " ") && !strings.HasSuffix(line, `\ `) {
 		line = line[:len(line)-1]
@@ -109,8 +109,7 @@ func trim(line string) string {
 	return line
 }
 
-// compile makes an expression of a pattern that is about a whole path; nil: nothing can
-// match it.
+// compile turns a pattern into a regular expression for whole paths; nil: nothing can match it.
 func compile(pattern string) *regexp.Regexp {
 	var b strings.Builder
 	b.WriteString(`(?s)\A`)
@@ -149,8 +148,8 @@ func compile(pattern string) *regexp.Regexp {
 	return expression
 }
 
-// class reads a class of characters such as [a-p] or [!0-9], and returns how long it is. A
-// bracket that is not closed is an ordinary character.
+// class reads a class of characters such as [a-p] or [!0-9], and returns its length. A bracket that
+// is not closed is an ordinary character.
 func class(text string) (expression string, length int) {
 	body := text[1:]
 	not := strings.HasPrefix(body, "!") || strings.HasPrefix(body, "^")

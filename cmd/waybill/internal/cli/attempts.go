@@ -15,7 +15,7 @@ import (
 	"waybill.dev/shared/units"
 )
 
-// perSecond is how many attempts get a line of their own in a second. The others are counted.
+// perSecond is how many attempts get a line of their own in a second. The others are only counted.
 const perSecond = 20
 
 // teller writes a line for each attempt of `waybill dev`. Attempts that it can't write in time are
@@ -25,13 +25,13 @@ type teller struct {
 
 	made    chan dispatcher.Made
 	missed  atomic.Int64
-	failed  atomic.Int64 // of those missed
-	written int          // in this second
+	failed  atomic.Int64 // failed ones among the missed
+	written int          // in the current second
 }
 
 func newTeller(a *app) *teller { return &teller{app: a, made: make(chan dispatcher.Made, perSecond)} }
 
-// watch takes an attempt; it does not block.
+// watch queues an attempt; it does not block.
 func (t *teller) watch(m dispatcher.Made) {
 	select {
 	case t.made <- m:
@@ -47,7 +47,7 @@ func (t *teller) miss(m dispatcher.Made) {
 	}
 }
 
-// start begins to write; stop ends it.
+// start starts the writing; stop ends it.
 func (t *teller) start() (stop func()) {
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -75,7 +75,7 @@ func (t *teller) start() (stop func()) {
 	}
 }
 
-// fold ends a second: it writes the number of attempts that had no line.
+// fold ends a second: it writes the number of attempts without a line.
 func (t *teller) fold() {
 	t.written = 0
 	if missed, failed := t.missed.Swap(0), t.failed.Swap(0); missed > 0 {

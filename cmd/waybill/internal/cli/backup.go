@@ -59,7 +59,7 @@ func (a *app) backup() *cobra.Command {
 	return cmd
 }
 
-// source finds what the settings say is to be backed up.
+// source returns the installation of the settings as the source of a backup.
 func (a *app) source(set settings.Settings) (backup.Source, error) {
 	from := backup.Source{Dir: set.DataDir, DatabaseURL: set.DatabaseURL.Reveal(), Version: a.version}
 	if from.DatabaseURL == "" {
@@ -74,7 +74,7 @@ func (a *app) source(set settings.Settings) (backup.Source, error) {
 	}
 	for _, name := range []string{datadir.EncryptionKey, datadir.AdminKey} {
 		if name == datadir.EncryptionKey && set.EncryptionKey != "" {
-			continue // the one in the directory is not in use
+			continue // the key in the directory is not in use
 		}
 		if _, err := os.Stat(filepath.Join(set.DataDir, name)); err == nil {
 			from.Keys = append(from.Keys, name)

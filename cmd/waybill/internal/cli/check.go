@@ -68,7 +68,7 @@ func (a *app) check() *cobra.Command {
 	return cmd
 }
 
-// trialSecret returns the secret that is named, or a fresh one.
+// trialSecret returns the given secret, or a new one.
 func (a *app) trialSecret(text string) (key signature.Key, known bool, err error) {
 	switch text {
 	case "":

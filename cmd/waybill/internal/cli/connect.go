@@ -19,9 +19,8 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// The variables for the installation, its key, and the form of output.
-// Commands that only call an installation read no other variables: what a command changes
-// is never taken from the environment.
+// The variables for the installation, its key, and the form of output. Commands that only call an
+// installation read no other variables: the environment never says what a command changes.
 const (
 	serverVariable = "WAYBILL_SERVER"
 	keyVariable    = "WAYBILL_KEY"
@@ -34,13 +33,13 @@ const (
 	defaultData     = "./.waybill"
 )
 
-// target says which installation a command works with.
+// target is the installation that a command works with.
 type target struct {
 	server, key, data, context string
 	flags                      *pflag.FlagSet
 }
 
-// addTarget adds the flags that name an installation.
+// addTarget adds the flags for the installation.
 func addTarget(cmd *cobra.Command) *target {
 	t := &target{flags: cmd.Flags()}
 	t.flags.StringVar(&t.server, "server", "", "`URL` of the installation; default: the one that runs in the data directory, else "+defaultServer)
@@ -54,7 +53,7 @@ func addTarget(cmd *cobra.Command) *target {
 	return t
 }
 
-// named returns the key that a flag or variable gives, and which of them; empty: neither.
+// named returns the key in a flag or variable, and the name of that; empty: there is none.
 func (t *target) named() (key domain.Secret, from string) {
 	switch {
 	case t.key == "":
@@ -65,9 +64,8 @@ func (t *target) named() (key domain.Secret, from string) {
 	return domain.Secret(t.key), "the variable " + keyVariable
 }
 
-// base returns the address of the installation. The address in a data directory is used only
-// with the key beside it. A user who names a key also names the server, or means the
-// default one.
+// base returns the address of the installation. The address in a data directory is used only with the
+// key beside it. A user who gives a key also gives the server, or means the default one.
 func (t *target) base() (string, error) {
 	if t.server != "" {
 		return serverURL(t.server)
@@ -82,8 +80,8 @@ func (t *target) base() (string, error) {
 	return running.API, err
 }
 
-// serverURL reads the address of an installation. Without a scheme it is http, but only on this
-// machine: no key goes over a network unencrypted because a scheme was left out.
+// serverURL parses the address of an installation. Without a scheme it is http, but only on this
+// machine: a missing scheme must not send a key unencrypted over a network.
 func serverURL(text string) (string, error) {
 	u, err := url.Parse(client.WithScheme(text))
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
@@ -92,9 +90,9 @@ func serverURL(text string) (string, error) {
 	return strings.TrimSuffix(u.String(), "/"), nil
 }
 
-// access returns the installation with its key: the named key, otherwise the bootstrap key of
-// this environment, otherwise the key that `waybill dev` keeps for its own address. A key is sent
-// only to the address that it was stored or named with.
+// access returns the installation with its key: the given key, otherwise the bootstrap key in this
+// environment, otherwise the key that `waybill dev` stores for its own address. A key is sent only to
+// the address with which it was stored or given.
 func (t *target) access() (client.Access, error) {
 	if one, name, err := t.chosen(); err != nil || one != nil {
 		if err != nil {
@@ -123,8 +121,8 @@ func (t *target) access() (client.Access, error) {
 	return client.Access{URL: base, Key: key, From: "the file " + filepath.Join(t.data, datadir.AdminKey)}, nil
 }
 
-// hint helps a user who named a key but no server, if an installation runs in the data directory. Its
-// is not used with that key.
+// hint helps a user who gave a key but no server while an installation runs in the data directory.
+// That installation's address is not used with the given key.
 func (t *target) hint() string {
 	running, err := datadir.Announced(t.data)
 	if t.server != "" || err != nil || running.API == defaultServer {
@@ -133,7 +131,8 @@ func (t *target) hint() string {
 	return "A key that you name is sent to --server, else to " + defaultServer + ". If the key belongs to the installation in " + t.data + ", add --server " + terminal.Clean(running.API)
 }
 
-// stored returns the key in the data directory, if base is the address of what runs there.
+// stored returns the key in the data directory, if base is the address of the installation that runs
+// there.
 func (t *target) stored(base string) (domain.Secret, error) {
 	const give = "give one with --key or " + keyVariable
 	running, err := datadir.Announced(t.data)
@@ -166,7 +165,7 @@ func (t *target) connect() (*client.Client, error) {
 	return client.New(to)
 }
 
-// receiverURL returns where the receiver of the installation's `waybill dev` answers.
+// receiverURL returns the address of the receiver in the installation's `waybill dev`.
 func (t *target) receiverURL() (string, error) {
 	running, err := datadir.Announced(t.data)
 	switch {

@@ -13,7 +13,7 @@ import (
 	"waybill.dev/cmd/internal/terminal"
 )
 
-// consoleLink is what POST /console/links answers.
+// consoleLink is the answer to POST /console/links.
 type consoleLink struct {
 	URL       string    `json:"url"`
 	ExpiresAt time.Time `json:"expiresAt"`

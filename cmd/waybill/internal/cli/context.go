@@ -22,7 +22,7 @@ import (
 // contextsVariable names the file of the contexts.
 const contextsVariable = "WAYBILL_CONTEXTS"
 
-// contexts are the installations that a user has given names.
+// contexts are the installations to which a user has given names.
 type contexts struct {
 	Current string                 `json:"current,omitempty"`
 	Named   map[string]*oneContext `json:"contexts"`
@@ -30,13 +30,13 @@ type contexts struct {
 	path string
 }
 
-// oneContext is an installation with a key, which goes to its address alone.
+// oneContext is an installation with a key, which is sent only to its address.
 type oneContext struct {
 	Server string `json:"server"`
 	Key    string `json:"key"`
 }
 
-// readContexts reads the file; without one there are none.
+// readContexts reads the file; if there is none, it returns no contexts.
 func readContexts() (*contexts, error) {
 	c := &contexts{Named: make(map[string]*oneContext), path: os.Getenv(contextsVariable)}
 	if c.path == "" {
@@ -53,17 +53,17 @@ func readContexts() (*contexts, error) {
 	case err != nil:
 		return nil, fmt.Errorf("read contexts: %w", err)
 	}
-	if json.Unmarshal(text, c) != nil { // what the error says may show a key
+	if json.Unmarshal(text, c) != nil { // the error may show a key
 		return nil, fmt.Errorf("read contexts: %s is damaged: mend or remove it", c.path)
 	}
 	if c.Named == nil {
 		c.Named = make(map[string]*oneContext)
 	}
-	maps.DeleteFunc(c.Named, func(_ string, one *oneContext) bool { return one == nil }) // somebody has written null
+	maps.DeleteFunc(c.Named, func(_ string, one *oneContext) bool { return one == nil }) // null, if someone has edited the file
 	return c, nil
 }
 
-// write keeps the file whole or not at all, readable by its owner alone.
+// write writes the file as a whole or not at all, readable only by its owner.
 func (c *contexts) write() error {
 	text, err := json.MarshalIndent(c, "", "  ")
 	if err != nil {
@@ -75,7 +75,7 @@ func (c *contexts) write() error {
 	if err := os.MkdirAll(filepath.Dir(c.path), 0o700); err != nil {
 		return fmt.Errorf("keep contexts: %w", err)
 	}
-	partial, err := os.CreateTemp(filepath.Dir(c.path), "contexts.*") // made with mode 0600
+	partial, err := os.CreateTemp(filepath.Dir(c.path), "contexts.*") // CreateTemp uses mode 0600
 	if err != nil {
 		return fmt.Errorf("keep contexts: %w", err)
 	}
@@ -98,7 +98,7 @@ func (c *contexts) find(name string) (*oneContext, error) {
 	return nil, usagef("there is no context %s: waybill context add %[1]s --server URL makes it", terminal.Clean(name))
 }
 
-// contextName is what a context may be called.
+// contextName matches valid names of contexts.
 var contextName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
 func (a *app) contexts() *cobra.Command {
@@ -187,7 +187,7 @@ func (a *app) removeContext() *cobra.Command {
 	})
 }
 
-// contextCommand is a command that changes the contexts by the name of one.
+// contextCommand makes a command that changes the contexts and takes the name of one.
 func (a *app) contextCommand(use, short string, change func(*contexts, string) error) *cobra.Command {
 	word, _, _ := strings.Cut(use, " ")
 	cmd := &cobra.Command{
@@ -221,7 +221,7 @@ func contextNames(*cobra.Command, []string, string) ([]string, cobra.ShellCompDi
 	return slices.Sorted(maps.Keys(c.Named)), cobra.ShellCompDirectiveNoFileComp
 }
 
-// contextLine is a context as it is listed: without its key.
+// contextLine is a context in a list: without its key.
 type contextLine struct {
 	Name    string `json:"name"`
 	Server  string `json:"server"`
@@ -260,8 +260,9 @@ func (a *app) listContexts() *cobra.Command {
 	return cmd
 }
 
-// chosen returns the context that a command works with, and its name; nil: none. --context goes before
-// variables, and what else is named goes before the context in use.
+// chosen returns the context that a command works with, and its name; nil: none. --context takes
+// precedence over variables, and other ways to name an installation take precedence over the context
+// in use.
 func (t *target) chosen() (*oneContext, string, error) {
 	switch {
 	case t.context != "" && (t.flags.Changed("server") || t.flags.Changed("key")):

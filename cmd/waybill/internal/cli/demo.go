@@ -32,7 +32,7 @@ func (a *app) demo() *cobra.Command {
 	flags.StringVar(&natsURL, "nats-url", "", "NATS server of that installation, a `URL`")
 	flags.StringVar(&o.ReceiverAddr, "receiver-addr", "", "address for callbacks; default a free port on loopback")
 	flags.StringVar(&o.ReceiverURL, "receiver-url", "", "`URL` at which the installation reaches that address")
-	// An installation that other commands work with must not turn up here unasked.
+	// The demo must not use an installation of other commands unless asked to.
 	for _, name := range []string{"server", "key", "nats-url", "receiver-addr", "receiver-url"} {
 		setVariable(flags, name, "WAYBILL_DEMO_"+strings.ToUpper(strings.ReplaceAll(name, "-", "_")))
 	}

@@ -22,9 +22,9 @@ import (
 )
 
 const (
-	// listedOut is how many of the files that are left out are named.
+	// listedOut is how many of the left out files are listed.
 	listedOut = 5
-	// slowUpload is how long an upload takes at most without a word.
+	// slowUpload is how long an upload takes before its progress is shown.
 	slowUpload = 300 * time.Millisecond
 )
 
@@ -100,7 +100,7 @@ func addWait(cmd *cobra.Command, wait *time.Duration) {
 	cmd.Flags().DurationVar(wait, "timeout", 5*time.Minute, "how long to wait for the end of the build")
 }
 
-// chooseBranch takes the branch of git if none is given.
+// chooseBranch takes the branch of git if no branch is given.
 func (d *deploying) chooseBranch(dir string) error {
 	if d.branch != "" {
 		return nil
@@ -121,7 +121,7 @@ func (d *deploying) chooseBranch(dir string) error {
 	return nil
 }
 
-// gitHead returns what git has checked out in a folder; empty: git does not know the folder.
+// gitHead returns the content of git's HEAD for a folder; empty: the folder is in no repository.
 func gitHead(dir string) (string, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -131,7 +131,7 @@ func gitHead(dir string) (string, error) {
 		place := filepath.Join(dir, ".git")
 		info, err := os.Stat(place)
 		switch {
-		case err == nil && !info.IsDir(): // a work tree: the file names the folder
+		case err == nil && !info.IsDir(): // a work tree: the file contains the path of the folder
 			text, err := os.ReadFile(place)
 			if err != nil {
 				return "", err
@@ -178,7 +178,7 @@ func (a *app) upload(ctx context.Context, c *client.Client, d deploying, dir str
 	return w.end(ctx, accepted, d.wait, form)
 }
 
-// leftOut names the first files that are not uploaded.
+// leftOut lists the first files that are not uploaded.
 func leftOut(names []string) string {
 	var list []string
 	for _, name := range names[:min(len(names), listedOut)] {
@@ -191,7 +191,7 @@ func leftOut(names []string) string {
 	return text
 }
 
-// explainUpload adds to the error of a missing project the command that makes the project.
+// explainUpload adds the command that makes a project to the error of a missing project.
 func (a *app) explainUpload(err error, to client.Source) error {
 	if !client.IsStatus(err, http.StatusNotFound) {
 		return err
@@ -199,7 +199,7 @@ func (a *app) explainUpload(err error, to client.Source) error {
 	return fmt.Errorf("account %s has no project %s\n  Make it: %s projects create %[2]s", terminal.Clean(to.Account), terminal.Clean(to.Project), a.binary)
 }
 
-// addDeployments adds to the verbs of deployments what follows a build or reads one.
+// addDeployments adds the commands that follow or read a build to the verbs of deployments.
 func (a *app) addDeployments(cmd *cobra.Command) {
 	redeploy, rollback, log := a.redeploy(), a.rollback(), a.buildLog()
 	cmd.AddCommand(redeploy, rollback, log)
@@ -251,7 +251,7 @@ func (a *app) redeploy() *cobra.Command {
 	return cmd
 }
 
-// rebuild builds a deployment anew from the files of a build, and follows that.
+// rebuild builds a deployment again from the files of a build, and follows the new build.
 func (a *app) rebuild(ctx context.Context, c *client.Client, d client.Deployment, build string, wait time.Duration, form output) error {
 	accepted, err := c.Redeploy(ctx, d.Name, build)
 	if err != nil {
@@ -306,8 +306,8 @@ func (a *app) rollback() *cobra.Command {
 	return cmd
 }
 
-// earlier returns the build to roll back to: the one that is named by its number or the beginning of its id,
-// else the newest good one before the one that is served.
+// earlier returns the build to roll back to: the one with the given number or beginning of its id, otherwise
+// the newest good one before the active one.
 func earlier(d client.Deployment, builds []client.BuildLine, named []string) (client.BuildLine, error) {
 	var found []client.BuildLine
 	for _, b := range builds {

@@ -16,14 +16,14 @@ import (
 	"waybill.dev/cmd/internal/terminal"
 )
 
-// A build is looked after often at first: most take less than a second.
+// A build is polled often at first: most take less than a second.
 const (
 	lookFirst = 200 * time.Millisecond
 	lookLater = time.Second
-	lookOften = 10 * time.Second // for how long
+	lookOften = 10 * time.Second // how long it is polled often
 )
 
-// watcher follows a build. All it says goes to stderr.
+// watcher follows a build. All of its messages go to stderr.
 type watcher struct {
 	*app
 
@@ -31,7 +31,7 @@ type watcher struct {
 	to     client.Source
 	log    logPrinter
 	live   *liveLine
-	lost   bool // the last look had no answer
+	lost   bool // the last poll had no answer
 }
 
 func (a *app) watch(c *client.Client, to client.Source) *watcher {
@@ -47,7 +47,7 @@ func (w *watcher) say(format string, args ...any) {
 	w.note("%s", terminal.Hang(fmt.Sprintf(format, args...), 2, 0, w.log.width))
 }
 
-// outcome is what a deployment is told with.
+// outcome is the result of a deployment for output.
 type outcome struct {
 	DeploymentName string         `json:"deploymentName"`
 	URL            string         `json:"url"`
@@ -59,9 +59,9 @@ type outcome struct {
 	Errors         []client.Fault `json:"errors"`
 }
 
-// end follows the build until its end, and says what became of it.
+// end follows the build until its end, and reports its result.
 func (w *watcher) end(ctx context.Context, accepted client.Accepted, wait time.Duration, form output) error {
-	if accepted.StatusID == "" { // a folder that the installation itself has: it was read already
+	if accepted.StatusID == "" { // the installation's own folder, which has been read already
 		w.say("The routes of %s were read anew.", terminal.Clean(accepted.DeploymentName))
 		return nil
 	}
@@ -127,7 +127,7 @@ func (w *watcher) follow(ctx context.Context, accepted client.Accepted, wait tim
 	}
 }
 
-// stopped says why the build is no longer followed.
+// stopped returns the reason why the build is no longer followed.
 func stopped(ctx context.Context) error {
 	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
 		return cause
@@ -135,7 +135,7 @@ func stopped(ctx context.Context) error {
 	return errors.New("interrupted")
 }
 
-// look prints what is new in the log. The status is read first, so that the log is whole when
+// look prints the new lines of the log. It reads the status first, so that the log is complete when
 // the build has ended.
 func (w *watcher) look(ctx context.Context, accepted client.Accepted) (client.DeploymentStatus, error) {
 	status, err := w.client.DeploymentStatus(ctx, w.to.Account, w.to.Project, accepted.StatusID)
@@ -153,7 +153,7 @@ func (w *watcher) look(ctx context.Context, accepted client.Accepted) (client.De
 	return status, err
 }
 
-// doing says what a build that has not ended does.
+// doing says what an unfinished build is doing.
 func (w *watcher) doing(status client.DeploymentStatus, err error) string {
 	if err != nil {
 		return "no answer"
@@ -166,7 +166,7 @@ func (w *watcher) doing(status client.DeploymentStatus, err error) string {
 	return "waiting for a gateway"
 }
 
-// failed says what the faults are, unless the log has them, and what is served now.
+// failed prints the faults, unless the log has them, and says what is served now.
 func (w *watcher) failed(ctx context.Context, result outcome) error {
 	if !w.log.faults {
 		for _, f := range result.Errors {
@@ -196,8 +196,8 @@ var stepOrder = []string{"unpack", "variables", "check", "activate"}
 type logPrinter struct {
 	w       io.Writer
 	width   int
-	printed map[string]int // lines by step
-	faults  bool           // some of them were
+	printed map[string]int // number of lines by step
+	faults  bool           // some of them were faults
 }
 
 func (p *logPrinter) write(steps map[string][]client.LogLine) {
@@ -205,7 +205,7 @@ func (p *logPrinter) write(steps map[string][]client.LogLine) {
 		p.printed = make(map[string]int)
 	}
 	for step, n := range p.printed {
-		if len(steps[step]) < n { // another gateway has taken it over
+		if len(steps[step]) < n { // another gateway has taken the build over
 			clear(p.printed)
 			fmt.Fprintln(p.w, "  The build was begun anew.")
 			break
@@ -226,7 +226,7 @@ func (p *logPrinter) write(steps map[string][]client.LogLine) {
 	}
 }
 
-// line prints one line. A fault begins with its place, as `waybill routes check` has it.
+// line prints one line. A fault begins with its place, as in `waybill routes check`.
 func (p *logPrinter) line(step string, line client.LogLine) {
 	var text strings.Builder
 	for _, place := range []string{line.File, line.Operation, line.Pointer} {
@@ -249,9 +249,9 @@ func (p *logPrinter) line(step string, line client.LogLine) {
 	fmt.Fprintln(p.w, style.Dim(head)+body)
 }
 
-// liveLine is a line on a terminal that is written over and over. Elsewhere nothing is written.
+// liveLine is a line on a terminal that is overwritten repeatedly. Elsewhere nothing is written.
 type liveLine struct {
-	w     io.Writer // nil: no terminal
+	w     io.Writer // nil: not a terminal
 	last  time.Time
 	shown bool
 }

@@ -21,8 +21,8 @@ import (
 	"waybill.dev/services/dispatcher"
 )
 
-// addSettings adds the settings of role as flags. They are read in their own order of
-// precedence, not by fromEnvironment.
+// addSettings adds the settings of role as flags. They have their own order of precedence, without
+// fromEnvironment.
 func addSettings(cmd *cobra.Command, role settings.Role) func() (settings.Settings, error) {
 	own := pflag.NewFlagSet("", pflag.ContinueOnError)
 	load := boot.BindSettings(own, role)
@@ -71,7 +71,7 @@ func (a *app) dev() *cobra.Command {
 		instance, err := allinone.Open(ctx, set, a.version, log, watch)
 		if err != nil {
 			if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-				return nil // asked to stop while it started
+				return nil // asked to stop during the start
 			}
 			if clash, ok := errors.AsType[*allinone.ClashError](err); ok {
 				return fmt.Errorf("%w\n  With free addresses: %s", err, a.again(clash.Flags))
@@ -84,7 +84,8 @@ func (a *app) dev() *cobra.Command {
 	return cmd
 }
 
-// again returns the command that was given, with further flags. A command with a secret is not repeated.
+// again returns the command line of this process, with further flags. A command line with a secret is
+// not repeated.
 func (a *app) again(flags []string) string {
 	for _, spec := range settings.Flags(settings.Dev) {
 		name := "--" + spec.Flag
@@ -99,7 +100,7 @@ func (a *app) again(flags []string) string {
 	return strings.Join(words, " ")
 }
 
-// banner prints the addresses and what to do next.
+// banner prints the addresses and the next steps.
 func (a *app) banner(i *allinone.Instance, set settings.Settings) {
 	style := a.style()
 	key := "as set (" + settings.AdminKey + ")"
@@ -122,7 +123,7 @@ func (a *app) banner(i *allinone.Instance, set settings.Settings) {
 	line("Database", i.Database)
 	line("Data", i.DataDir)
 	line("API key", key)
-	_ = table.Flush() // a closed pipe is no error
+	_ = table.Flush() // a closed pipe is not an error
 	fmt.Fprintf(a.stdout, "\n  Console (signs you in once, within a minute; later: %s console):\n\n    %s\n", a.binary, style.Accent(i.Console))
 	fmt.Fprintf(a.stdout, "\n  Next, in another terminal:\n\n")
 	for _, command := range a.nextCommands(i, set) {
@@ -131,7 +132,7 @@ func (a *app) banner(i *allinone.Instance, set settings.Settings) {
 	fmt.Fprintf(a.stdout, "\n  Ctrl-C stops it.\n\n")
 }
 
-// nextCommands returns two commands that work unchanged, wherever this one was started.
+// nextCommands returns two commands that work unchanged in any folder.
 func (a *app) nextCommands(i *allinone.Instance, set settings.Settings) []string {
 	where, receiver := "", ""
 	if set.DataDir != defaultData {
@@ -153,7 +154,7 @@ func (a *app) nextCommands(i *allinone.Instance, set settings.Settings) []string
 	return []string{register, a.binary + " trigger shipment.delivered" + where}
 }
 
-// quote quotes text for a shell, when it needs that.
+// quote quotes text for a shell, if needed.
 func quote(text string) string {
 	plain := !strings.ContainsFunc(text, func(r rune) bool {
 		return !strings.ContainsRune("/._-+:@%,", r) && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')

@@ -16,7 +16,7 @@ import (
 	"waybill.dev/shared/judge"
 )
 
-// report is what checks found, as JSON.
+// report has the results of checks, for JSON.
 type report struct {
 	Faults   int             `json:"faults"`
 	Warnings int             `json:"warnings"`
@@ -88,7 +88,7 @@ func roleOf(name string) (settings.Role, bool) {
 	return role, ok
 }
 
-// report prints what was found. It fails if there is a fault.
+// report prints the results of checks. It fails if there is a fault.
 func (a *app) report(form output, found []judge.Finding, given []settings.Given, verbose bool) error {
 	out := report{Faults: finding.Count(found, judge.Fault), Warnings: finding.Count(found, judge.Warning), Findings: found}
 	for _, g := range given {

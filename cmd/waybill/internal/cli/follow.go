@@ -21,14 +21,14 @@ const (
 	lookEvery = 300 * time.Millisecond
 )
 
-// follower says what becomes of an event that was published, on stderr. It leaves out what
-// the key may not read: the event is accepted all the same.
+// follower prints on stderr what happens to a published event. It leaves out what the key may not
+// read: the event is accepted nevertheless.
 type follower struct {
 	*app
 
 	client *client.Client
 	kind   domain.EventType
-	hosts  map[string]string // of the webhooks that take it, by id
+	hosts  map[string]string // hosts of the webhooks that get the event, by id
 }
 
 // match prints how many webhooks get the event; false: none, or the number is not known.
@@ -75,7 +75,7 @@ func many(n int, thing string) string {
 	return strconv.Itoa(n) + " " + thing + "s"
 }
 
-// follow tells each first outcome of the event's deliveries, until all have one.
+// follow prints the first outcome of each delivery of the event, until all have one.
 func (f *follower) follow(ctx context.Context, event string) {
 	ctx, cancel := context.WithTimeout(ctx, followed)
 	defer cancel()
@@ -91,7 +91,7 @@ func (f *follower) follow(ctx context.Context, event string) {
 		}
 		list, _, err := f.client.Deliveries(ctx, url.Values{"eventId": {event}, "limit": {"1000"}})
 		if err != nil {
-			return // the key may not read deliveries, or the installation is gone
+			return // the key may not read deliveries, or the installation does not answer
 		}
 		for _, d := range list {
 			if f.hosts[d.WebhookID] == "" || told[d.WebhookID] || d.Status == domain.StatusPending {

@@ -15,14 +15,14 @@ import (
 	"waybill.dev/shared/signature"
 )
 
-// Bounds of a key set that is read.
+// Bounds of a key set.
 const (
 	maxKeySet  = 256 << 10
 	keySetTime = 10 * time.Second
 )
 
-// checking returns all keys that a callback is checked with: secrets, public keys, and those of
-// key sets.
+// checking returns all keys for checking a callback: secrets, public keys, and the keys of key
+// sets.
 func (c *callback) checking(ctx context.Context) ([]signature.Key, error) {
 	keys, err := c.keys(signature.ParseKey)
 	if err != nil {
@@ -52,7 +52,7 @@ func (c *callback) checking(ctx context.Context) ([]signature.Key, error) {
 }
 
 // readKeySet reads the Ed25519 keys of a JSON Web Key Set at a URL or in a file. Other keys are
-// passed over.
+// skipped.
 func readKeySet(ctx context.Context, place string) ([]signature.Key, error) {
 	text, err := readPlace(ctx, place)
 	if err != nil {
@@ -87,7 +87,7 @@ func readKeySet(ctx context.Context, place string) ([]signature.Key, error) {
 	return keys, nil
 }
 
-// readPlace reads a small file, or what is at a URL.
+// readPlace reads a small file, or the content of a URL.
 func readPlace(ctx context.Context, place string) ([]byte, error) {
 	if !strings.HasPrefix(place, "http://") && !strings.HasPrefix(place, "https://") {
 		text, err := os.ReadFile(place)

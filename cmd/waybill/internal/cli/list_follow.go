@@ -15,17 +15,18 @@ import (
 )
 
 const (
-	// goOnEvery is how often a list that is followed is read. Deliveries show within 2 s.
+	// goOnEvery is how often a list is read with --follow. New deliveries are shown within 2 s.
 	goOnEvery = time.Second
-	// goOnPage is how many of a list are read each time, and goOnKept how many things are remembered.
+	// goOnPage is how many entries of a list are read each time, and goOnKept how many are remembered.
 	goOnPage, goOnKept = 200, 2000
 )
 
-// followList shows a list, the oldest thing first, and then what comes or changes, until it is interrupted.
+// followList shows a list, the oldest thing first, and then new and changed things, until it is
+// interrupted.
 func (a *app) followList(act *action, c *client.Client) error {
 	ctx, stop := boot.Signals(context.Background(), nil)
 	defer stop()
-	seen := make(map[string]string) // the last state by id
+	seen := make(map[string]string) // last state by id
 	var order []string
 	tick := time.NewTicker(goOnEvery)
 	defer tick.Stop()
@@ -59,7 +60,7 @@ func (a *app) followList(act *action, c *client.Client) error {
 	}
 }
 
-// changed returns what is new in the list, or in another state, the oldest first.
+// changed returns the new things in the list and those with a changed state, the oldest first.
 func changed(ctx context.Context, act *action, c *client.Client, seen map[string]string) ([]map[string]any, error) {
 	request, err := act.Request(act.input)
 	if err != nil {
@@ -83,12 +84,12 @@ func changed(ctx context.Context, act *action, c *client.Client, seen map[string
 	return fresh, nil
 }
 
-// state is what a person would see change.
+// state returns the part of a thing whose changes are shown.
 func state(one map[string]any) string {
 	return fmt.Sprint(one["status"], one["reason"], one["attemptCount"])
 }
 
-// line prints one delivery. A table's widths would have to be known before its last row.
+// line prints one delivery. A table would need the widths of all rows in advance.
 func (a *app) line(form output, one map[string]any) error {
 	switch form {
 	case asJSON:

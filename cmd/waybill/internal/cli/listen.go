@@ -80,8 +80,8 @@ func (a *app) listen() *cobra.Command {
 	return cmd
 }
 
-// check reads the URL that gets the callbacks, nil when there is none, and makes a secret
-// if none is given.
+// check parses the URL that gets the callbacks, nil when there is none, and makes a secret if none
+// is given.
 func (l *listening) check() (to *url.URL, err error) {
 	l.target = client.WithScheme(l.target)
 	if l.secret == "" {
@@ -91,7 +91,7 @@ func (l *listening) check() (to *url.URL, err error) {
 		return nil, nil
 	}
 	if !strings.Contains(l.to, "://") {
-		l.to = "http://" + l.to // no key goes there
+		l.to = "http://" + l.to // no key is sent there
 	}
 	to, err = url.Parse(l.to)
 	if err != nil || to.Hostname() == "" || to.Scheme != "http" && to.Scheme != "https" {
@@ -132,13 +132,13 @@ func (a *app) pass(ctx context.Context, c *client.Client, l listening, types []d
 	return p.Run(ctx)
 }
 
-// forget deletes the webhook, or says how it is deleted later.
+// forget deletes the webhook, or prints how to delete it later.
 func (a *app) forget(ctx context.Context, c *client.Client, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	err := c.Delete(ctx, id)
 	if client.IsStatus(err, http.StatusNotFound) {
-		return nil // somebody else has deleted it
+		return nil // it was deleted by someone else
 	}
 	if err != nil {
 		return fmt.Errorf("%s could not be deleted, so its callbacks go on and fail: %w\n  Delete it with: %s webhooks delete %s --server %s", id, err, a.binary, id, c.URL)
@@ -147,7 +147,7 @@ func (a *app) forget(ctx context.Context, c *client.Client, id string) error {
 	return nil
 }
 
-// passed is a callback as one line of JSON.
+// passed is a callback in one line of JSON.
 type passed struct {
 	At         time.Time `json:"at"`
 	Type       string    `json:"type"`
@@ -156,10 +156,11 @@ type passed struct {
 	Status     int       `json:"status,omitempty"`
 	Error      string    `json:"error,omitempty"`
 	DurationMS float64   `json:"durationMs"`
-	Body       string    `json:"body,omitempty"` // when it goes nowhere else
+	Body       string    `json:"body,omitempty"` // when it is not forwarded
 }
 
-// reporter returns what writes one line for each callback; whole: its headers and body too.
+// reporter returns a function that writes one line for each callback; whole: also its headers and
+// body.
 func (a *app) reporter(form output, whole bool) func(forward.Passed) {
 	var mu sync.Mutex
 	style := a.style()
@@ -179,7 +180,7 @@ func (a *app) reporter(form output, whole bool) func(forward.Passed) {
 			_ = terminal.JSONLine(a.stdout, passed{
 				At: p.At.UTC(), Type: p.Type, EventID: p.EventID, Attempt: p.Attempt, Status: p.Status, Error: reason,
 				DurationMS: float64(p.Duration.Microseconds()) / 1000, Body: printed(whole, p.Body),
-			}) // a closed pipe ends the command by itself
+			}) // a closed pipe ends the command anyway
 			return
 		}
 		status, rest := style.Good(strconv.Itoa(p.Status)), ""
@@ -193,7 +194,7 @@ func (a *app) reporter(form output, whole bool) func(forward.Passed) {
 			status = style.Bad("---")
 			rest += " " + style.Bad("no answer: "+reason)
 		}
-		// As a rule 79 columns wide.
+		// Usually 79 columns wide.
 		fmt.Fprintf(a.stdout, "%s %s %-19s %s %s%s\n", p.At.Format("15:04:05"), status, terminal.Clean(p.Type), terminal.Clean(p.EventID),
 			style.Dim(units.Duration(p.Duration)), rest)
 		if whole {
@@ -209,7 +210,8 @@ func printed(whole bool, body []byte) string {
 	return string(body)
 }
 
-// printCallback shows what a receiver has to look at: the signed headers, and the body.
+// printCallback prints the parts of a callback that a receiver has to check: the signed headers,
+// and the body.
 func (a *app) printCallback(p forward.Passed) {
 	for _, name := range []string{signature.HeaderID, signature.HeaderTimestamp, signature.HeaderSignature} {
 		fmt.Fprintf(a.stdout, "  %s: %s\n", name, terminal.Clean(p.Header.Get(name)))
@@ -217,7 +219,7 @@ func (a *app) printCallback(p forward.Passed) {
 	fmt.Fprintf(a.stdout, "\n  %s\n\n", terminal.Clean(string(p.Body)))
 }
 
-// short leaves of a network error what the system said.
+// short reduces a network error to the system's own message.
 func short(err error) string {
 	if number, ok := errors.AsType[syscall.Errno](err); ok {
 		return number.Error()

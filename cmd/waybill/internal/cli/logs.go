@@ -22,9 +22,9 @@ import (
 )
 
 const (
-	// readEvery is how often new requests are read while a log is followed.
+	// readEvery is how often new requests are read with --follow.
 	readEvery = time.Second
-	// late is how much later than others the row of a request may become visible.
+	// late is how much later than other rows the row of a request may become visible.
 	late = 5 * time.Second
 	// readPage is how many requests one answer has at most.
 	readPage = 200
@@ -95,11 +95,11 @@ type requestLog struct {
 	client *client.Client
 	path   string
 	form   output
-	// shown are the requests of the last seconds, so that none is shown twice.
+	// shown are the requests of the last seconds, so that none is printed twice.
 	shown []logged
 }
 
-// logged is what is read of a request.
+// logged is the part of a request that is read.
 type logged struct {
 	RequestID  string    `json:"requestId"`
 	Timestamp  time.Time `json:"timestamp"`
@@ -150,13 +150,13 @@ func (l *requestLog) read(ctx context.Context, q url.Values) (list []logged, cur
 	return list, page.Pagination.Cursor, nil
 }
 
-// run shows the newest requests, and goes on with those that come if that is asked for.
+// run prints the newest requests, and with --follow also the later ones.
 func (l *requestLog) run(ctx context.Context) error {
 	q := l.query()
 	q.Set("limit", strconv.Itoa(l.limit))
 	began := time.Now().UTC()
 	list, cursor, err := l.read(ctx, q)
-	for err == nil && cursor != "" && len(list) < l.limit { // a search that takes long comes in parts
+	for err == nil && cursor != "" && len(list) < l.limit { // a long search is answered in parts
 		q.Set("cursor", cursor)
 		var more []logged
 		more, cursor, err = l.read(ctx, q)
@@ -166,7 +166,7 @@ func (l *requestLog) run(ctx context.Context) error {
 		return err
 	}
 	if l.form == asJSON && !l.goOn {
-		page := map[string][]json.RawMessage{"data": {}} // as the API has it, the newest first
+		page := map[string][]json.RawMessage{"data": {}} // as in the API, the newest first
 		for _, one := range list {
 			page["data"] = append(page["data"], one.raw)
 		}
@@ -193,7 +193,7 @@ func (l *requestLog) run(ctx context.Context) error {
 	}
 }
 
-// more shows what has come since a time, and returns the time to go on from.
+// more prints the requests since a time, and returns the time from which to continue.
 func (l *requestLog) more(ctx context.Context, since time.Time) (time.Time, error) {
 	now := time.Now().UTC()
 	q := l.query()
@@ -219,7 +219,7 @@ func (l *requestLog) more(ctx context.Context, since time.Time) (time.Time, erro
 	return now, nil
 }
 
-// show prints requests, which come with the newest first, in the order of their time.
+// show prints requests in the order of their time; list has the newest first.
 func (l *requestLog) show(list []logged) {
 	style := terminal.StyleFor(l.stdout)
 	for _, one := range slices.Backward(list) {
@@ -244,7 +244,7 @@ func (l *requestLog) show(list []logged) {
 	}
 }
 
-// one shows a request with the entries of its log.
+// one prints a request with the entries of its log.
 func (l *requestLog) one(ctx context.Context, id string) error {
 	answer, err := l.client.Do(ctx, http.MethodGet, l.path+"/"+url.PathEscape(id), nil)
 	if err != nil {
@@ -281,7 +281,7 @@ func (l *requestLog) one(ctx context.Context, id string) error {
 		line := []string{fmt.Sprintf("  %-5s", terminal.Clean(e.Severity)), terminal.Clean(e.Source), terminal.Clean(e.Message)}
 		for _, name := range slices.Sorted(maps.Keys(e.Attributes)) {
 			value := string(e.Attributes[name])
-			_ = json.Unmarshal(e.Attributes[name], &value) // a text is shown without quotes, anything else as it is written
+			_ = json.Unmarshal(e.Attributes[name], &value) // a text is printed without quotes, anything else as it is written
 			line = append(line, terminal.Clean(name+"="+value))
 		}
 		fmt.Fprintln(l.stdout, strings.TrimRight(strings.Join(line, "  "), " "))

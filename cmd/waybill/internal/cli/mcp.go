@@ -15,7 +15,7 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// mcpPath is where Waybill's own MCP server answers.
+// mcpPath is the path of Waybill's own MCP server.
 const mcpPath = "/mcp"
 
 func (a *app) mcp() *cobra.Command {
@@ -64,8 +64,8 @@ func (a *app) inspect() *cobra.Command {
 	return cmd
 }
 
-// mcpServer returns the MCP server that is meant, and the key for it: that of the
-// installation for its own server, for another one what --key gives on this command line.
+// mcpServer returns the MCP server of the command line, with its key: for the installation's own
+// server the key of the installation, for another server the key of --key on this command line.
 func (t *target) mcpServer(args []string) (endpoint string, key domain.Secret, err error) {
 	if len(args) == 0 {
 		to, err := t.access()

@@ -42,7 +42,7 @@ func (a *app) migrate() *cobra.Command {
 	return cmd
 }
 
-// restored readies a Postgres database that its own tools have restored.
+// restored prepares a Postgres database that was restored by Postgres's own tools.
 func (a *app) restored() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restored",
@@ -76,7 +76,7 @@ func (a *app) restored() *cobra.Command {
 }
 
 // connectTimeout is how long a command waits for a connection to the database. A service waits for
-// one second, because its callers wait meanwhile. A command has time for a busy database.
+// one second, because its callers are waiting. A command has time for a busy database.
 const connectTimeout = 10 * time.Second
 
 func (a *app) openToMigrate(ctx context.Context, set settings.Settings) (*store.Store, error) {
@@ -91,7 +91,7 @@ type migrationLine struct {
 	AppliedAt *time.Time `json:"appliedAt"`
 }
 
-// migration makes cmd list what work returns; none says that there is nothing.
+// migration makes cmd print the results of work; none is printed if there are none.
 func (a *app) migration(cmd *cobra.Command, work func(context.Context, *store.Store) ([]store.Migration, error), none string) {
 	load := addSettings(cmd, settings.Migrate)
 	form := addForms(cmd)

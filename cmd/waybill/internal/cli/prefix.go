@@ -12,11 +12,11 @@ import (
 	"waybill.dev/cmd/waybill/internal/verb"
 )
 
-// shortest is the least number of characters of an id that must be given.
+// shortest is the minimum length of the beginning of an id.
 const shortest = 4
 
-// complement replaces beginnings of ids in the path by the ids, where one thing alone has such an id. The lists that
-// are completed from are looked through.
+// complement replaces beginnings of ids in the path by the whole ids, if exactly one thing has such an id. It
+// searches the lists that are also used for completion.
 func (act *action) complement(ctx context.Context, c *client.Client, whole *verb.Request) error {
 	given := act.input.Args
 	for i, typed := range given {
@@ -42,7 +42,7 @@ func (act *action) complement(ctx context.Context, c *client.Client, whole *verb
 	return nil
 }
 
-// lengthen makes those ids whole of which the answer would not say that there is no such thing. It reports whether
+// lengthen completes the ids for which the answer would not say that the thing does not exist. It reports whether
 // there are any.
 func (act *action) lengthen(ctx context.Context, c *client.Client) (bool, error) {
 	beginnings := act.Beginnings(act.input)
@@ -56,8 +56,9 @@ func (act *action) lengthen(ctx context.Context, c *client.Client) (bool, error)
 	return len(beginnings) > 0, nil
 }
 
-// whole returns the id in a list that begins with what was typed, or what was typed where none does. What changes
-// something needs the whole list, as another id that begins so could be behind its end.
+// whole returns the id in a list that begins with the typed text, or the text itself if there is none. For a verb
+// that changes something, it needs the whole list, because a second id with the same beginning could be on a later
+// page.
 func (act *action) whole(ctx context.Context, c *client.Client, list *verb.Request, typed string) (string, error) {
 	if len(typed) < shortest {
 		return typed, nil
@@ -89,7 +90,7 @@ func (act *action) whole(ctx context.Context, c *client.Client, list *verb.Reque
 	return ids[0], nil
 }
 
-// build is whole for the builds of a deployment.
+// build is like whole, for the builds of a deployment.
 func (act *action) build(ctx context.Context, c *client.Client, deployment, typed string) (string, error) {
 	path := verb.Builds(deployment)
 	if !verb.Short(path, typed) {

@@ -12,15 +12,15 @@ import (
 	"waybill.dev/cmd/internal/terminal"
 )
 
-// query runs an expression of jq over the JSON that a command prints: over each value as it comes, so that
-// a command that goes on is queried while it does.
+// query runs a jq expression over the JSON output of a command: over each value as it is written, so that it
+// works for a command that continues.
 type query struct {
 	pipe *io.PipeWriter
 	done chan error
 }
 
-// startQuery returns what takes a command's output. What the expression makes of it goes to w: texts as they
-// are, other values as JSON, one a line.
+// startQuery returns a writer for a command's output. The results of the expression go to w: strings as
+// plain text, other values as JSON, one per line.
 func startQuery(expression string, w io.Writer) (*query, error) {
 	parsed, err := gojq.Parse(expression)
 	if err != nil {
@@ -34,7 +34,7 @@ func startQuery(expression string, w io.Writer) (*query, error) {
 	q := &query{pipe: to, done: make(chan error, 1)}
 	go func() {
 		err := over(code, json.NewDecoder(from), w)
-		_ = from.CloseWithError(err) // else the command would wait for ever
+		_ = from.CloseWithError(err) // otherwise the command would wait for ever
 		q.done <- err
 	}()
 	return q, nil
@@ -43,13 +43,13 @@ func startQuery(expression string, w io.Writer) (*query, error) {
 // Write implements io.Writer.
 func (q *query) Write(text []byte) (int, error) { return q.pipe.Write(text) }
 
-// end waits until all was queried.
+// end waits until all output was processed.
 func (q *query) end() error {
 	_ = q.pipe.Close()
 	return <-q.done
 }
 
-// over runs the code over all values that come.
+// over runs the code over all values.
 func over(code *gojq.Code, values *json.Decoder, w io.Writer) error {
 	values.UseNumber()
 	for {
@@ -81,7 +81,7 @@ func over(code *gojq.Code, values *json.Decoder, w io.Writer) error {
 // write prints one result.
 func write(w io.Writer, result any) error {
 	if text, ok := result.(string); ok {
-		if terminal.IsTerminal(w) { // others get what there is, byte for byte
+		if terminal.IsTerminal(w) { // other writers get the text byte for byte
 			text = terminal.Clean(text)
 		}
 		_, err := fmt.Fprintln(w, text)
@@ -95,7 +95,7 @@ func write(w io.Writer, result any) error {
 	return err
 }
 
-// startQueries begins the query that a command was given, if any.
+// startQueries starts the query of a command's --jq, if given.
 func (a *app) startQueries(cmd *cobra.Command) error {
 	flag := cmd.Flags().Lookup("jq")
 	if flag == nil || !flag.Changed {

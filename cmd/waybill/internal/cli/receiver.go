@@ -145,11 +145,11 @@ func (a *app) registerReceiver(ctx context.Context, where *target, r registratio
 	return nil
 }
 
-// registeredBy marks the webhooks that are registered here: they may be given a new secret.
+// registeredBy marks the webhooks that this command has registered: it may give them a new secret.
 const registeredBy = "waybill receiver register"
 
-// webhook registers the receiver's path, or returns the webhook that it is registered as.
-// The receiver knows the secret before a callback can come that is signed with it alone.
+// webhook registers the receiver's path, or returns the existing webhook of that path. The receiver
+// gets the secret before a callback can arrive that is signed only with it.
 func (r *registration) webhook(ctx context.Context, c *client.Client, types []domain.EventType) (hook client.Webhook, fresh bool, err error) {
 	at := strings.TrimSuffix(r.target, "/") + r.path + r.query()
 	list, err := c.Webhooks(ctx)
@@ -168,8 +168,8 @@ func (r *registration) webhook(ctx context.Context, c *client.Client, types []do
 	if hook, err = c.Update(ctx, list[n].ID, types); err != nil {
 		return hook, false, err
 	}
-	// Nobody can read the secret again: the receiver, which may have been started anew, is
-	// told a new one while callbacks carry both signatures.
+	// The secret can't be read again. The receiver may have been restarted, so it gets a new secret
+	// while callbacks carry both signatures.
 	secret, err := c.Rotate(ctx, hook.ID, overlap)
 	if err != nil {
 		return hook, false, err
@@ -177,10 +177,10 @@ func (r *registration) webhook(ctx context.Context, c *client.Client, types []do
 	return hook, false, tellReceiver(ctx, r.receiver, r.path, secret)
 }
 
-// overlap is how long callbacks carry the signature of the former secret too.
+// overlap is how long callbacks also carry the signature of the former secret.
 const overlap = time.Minute
 
-// query asks the receiver for an answer, in the webhook's URL.
+// query returns the query of the webhook's URL, by which the receiver is asked for an answer.
 func (r *registration) query() string {
 	q := url.Values{}
 	if r.status != 0 {
@@ -216,7 +216,7 @@ func tellReceiver(ctx context.Context, base, path string, secret domain.Secret) 
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusNoContent {
-		text, _ := io.ReadAll(io.LimitReader(response.Body, 300)) // the status says it too
+		text, _ := io.ReadAll(io.LimitReader(response.Body, 300)) // the status says the same
 		return fmt.Errorf("the server at %s is not a receiver, or refuses the request: %d %s", base, response.StatusCode, terminal.Clean(strings.TrimSpace(string(text))))
 	}
 	return nil

@@ -48,7 +48,7 @@ func (a *app) reconcile() *cobra.Command {
 	return cmd
 }
 
-// compare prints where the two differ.
+// compare prints the differences between feed and file.
 func (a *app) compare(ctx context.Context, feed *feedReader, file string, from time.Time, form output) (err error) {
 	sets, err := newIDSets()
 	if err != nil {
@@ -60,7 +60,7 @@ func (a *app) compare(ctx context.Context, feed *feedReader, file string, from t
 	}
 	events := 0
 	err = feed.each(ctx, func(e feedEvent) error {
-		// An event whose time can't be read counts: it is rather reported than left out.
+		// An event with an unreadable time counts: a false report is better than a missing one.
 		if at, ok := rfc3339.Parse(e.Timestamp); ok && at.Before(from) {
 			return sets.add(tooEarly, e.ID)
 		}
@@ -104,7 +104,7 @@ func (a *app) compare(ctx context.Context, feed *feedReader, file string, from t
 // maxIDLine bounds a line of the receiver's file.
 const maxIDLine = 1 << 20
 
-// readIDs calls take with each id in a file: a line of its own, or the id of a line of JSON.
+// readIDs calls take for each id in a file: a line that is the id, or the id in a line of JSON.
 func (a *app) readIDs(name string, take func(id string) error) error {
 	from := a.stdin
 	if name != "-" {
@@ -144,19 +144,19 @@ func (a *app) readIDs(name string, take func(id string) error) error {
 	return nil
 }
 
-// idParts is over how many files the ids are spread: those of one part are in memory at a time,
-// some megabytes for a hundred million ids.
+// idParts is the number of files for the ids: only one part is in memory at a time, some megabytes
+// for a hundred million ids.
 const idParts = 256
 
 // The lists of ids.
 const (
 	inFile   = iota
-	inFeed   // in both, or missing
-	tooEarly // in the feed, but before the time that is asked about
+	inFeed   // in both, or only in the feed
+	tooEarly // in the feed, but before the requested time
 	idLists
 )
 
-// idSets are lists of ids on the disk, so that their number costs no memory.
+// idSets are lists of ids on disk, so that large lists need little memory.
 type idSets struct {
 	folder string
 	files  [idLists][idParts]*os.File
@@ -225,7 +225,7 @@ func (s *idSets) read(list, part int) (map[string]struct{}, error) {
 	return ids, nil
 }
 
-// differ calls tell with each id that the feed has and the file lacks, and the other way round.
+// differ calls tell for each id that is in the feed and not in the file, or the other way round.
 func (s *idSets) differ(tell func(id string, lacks bool) error) error {
 	for part := range idParts {
 		var lists [idLists]map[string]struct{}

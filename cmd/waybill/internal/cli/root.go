@@ -1,5 +1,5 @@
-// Package cli is waybill's command line. Data go to stdout, notes and progress to stderr;
-// the exit code is 0, 1 when something failed, 2 when the command was used wrongly.
+// Package cli is waybill's command line. Data goes to stdout, notes and progress to stderr; the
+// exit code is 0, 1 after a failure, or 2 when the command was used wrongly.
 package cli
 
 import (
@@ -19,18 +19,18 @@ import (
 	"waybill.dev/cmd/internal/terminal"
 )
 
-// app is what every command works with.
+// app is the state that every command works with.
 type app struct {
 	version string
-	binary  string // as it was called, for commands to paste
+	binary  string // as it was called, for commands that users can paste
 	args    []string
 	stdin   io.Reader
 	stdout  io.Writer
 	stderr  io.Writer
-	query   *query // nil: none was asked for
+	query   *query // nil: no --jq
 }
 
-// failure marks an error of a command that was used rightly.
+// failure is an error of a command that was used correctly.
 type failure struct{ error }
 
 func (f failure) Unwrap() error { return f.error }
@@ -42,7 +42,7 @@ func (u usage) Unwrap() error { return u.error }
 
 func usagef(format string, args ...any) error { return usage{fmt.Errorf(format, args...)} }
 
-// Main runs the command line and returns the exit code. args begins with the program's name.
+// Main runs the command line and returns the exit code. args begins with the name of the program.
 func Main(version string, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	a := &app{version: version, binary: "waybill", args: args[1:], stdin: stdin, stdout: stdout, stderr: stderr}
 	if strings.ContainsRune(args[0], os.PathSeparator) && !strings.HasPrefix(args[0], os.TempDir()) {
@@ -71,7 +71,8 @@ func Main(version string, args []string, stdin io.Reader, stdout, stderr io.Writ
 	return boot.ExitUsage
 }
 
-// Command returns the command line for who describes it: the manual, and the completion of shells.
+// Command returns the command line for programs that describe it: the manual, and the completion of
+// shells.
 func Command(version string) *cobra.Command {
 	a := &app{version: version, binary: "waybill", stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard}
 	return a.root()
@@ -137,13 +138,13 @@ func (a *app) root() *cobra.Command {
 	return root
 }
 
-// flagError suggests a flag for one that does not exist.
+// flagError suggests a flag instead of one that does not exist.
 func flagError(cmd *cobra.Command, err error) error {
 	missing, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok {
 		return usage{err}
 	}
-	if cmd.HasSubCommands() && cmd.Flags().NArg() > 0 { // the flag is of the command that was meant
+	if cmd.HasSubCommands() && cmd.Flags().NArg() > 0 { // the flag belongs to the intended command
 		return unknownCommand(cmd, cmd.Flags().Arg(0))
 	}
 	name := missing.GetSpecifiedName()
@@ -162,7 +163,7 @@ func flagNames(cmd *cobra.Command) []string {
 	return list
 }
 
-// helpWidth is the width of help: that of the terminal, at most 120, or 80 without a terminal.
+// helpWidth returns the width of help: that of the terminal, at most 120, or 80 without a terminal.
 func helpWidth(w io.Writer) int {
 	if columns := terminal.Columns(w); columns > 0 {
 		return min(columns, 120)
@@ -170,7 +171,7 @@ func helpWidth(w io.Writer) int {
 	return 80
 }
 
-// tableWidth is the width of tables: that of the terminal. Without a terminal nothing is cut.
+// tableWidth returns the width of tables: that of the terminal. Without a terminal nothing is cut.
 func tableWidth(w io.Writer) int {
 	if columns := terminal.Columns(w); columns > 0 {
 		return columns
@@ -183,12 +184,11 @@ func usageTemplate(template string, columns int) string {
 	for _, set := range []string{".LocalFlags", ".InheritedFlags"} {
 		template = strings.ReplaceAll(template, set+".FlagUsages ", fmt.Sprintf("%s.FlagUsagesWrapped %d ", set, columns))
 	}
-	// Else the line of the longest name is longer than a terminal.
+	// Otherwise the line would be wider than a terminal for the longest name.
 	return strings.ReplaceAll(template, "for more information about a command.", "for more about a command.")
 }
 
-// run makes a command's RunE: what f returns is a failure, unless it says that the
-// command was used wrongly.
+// run makes the RunE of a command: an error of f is a failure, unless it is a usage error.
 func run(f func(cmd *cobra.Command, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := f(cmd, args); err != nil {
@@ -198,7 +198,7 @@ func run(f func(cmd *cobra.Command, args []string) error) func(*cobra.Command, [
 	}
 }
 
-// subcommands is the RunE of a command that only has commands below it.
+// subcommands is the RunE of a command that only has subcommands.
 func subcommands(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return unknownCommand(cmd, args[0])
@@ -206,7 +206,7 @@ func subcommands(cmd *cobra.Command, args []string) error {
 	return usagef("give one of its commands: %s", strings.Join(names(cmd), ", "))
 }
 
-// unknownCommand names the commands that may have been meant.
+// unknownCommand suggests the commands that may have been meant.
 func unknownCommand(cmd *cobra.Command, word string) error {
 	message := fmt.Sprintf("unknown command %q for %q", terminal.Clean(word), cmd.CommandPath())
 	if meant := settings.Nearest(word, names(cmd)); meant != "" {
@@ -223,8 +223,9 @@ func names(cmd *cobra.Command) []string {
 	return list
 }
 
-// variable is the annotation of a flag that an environment variable can give; its value is
-// the name. Other flags have no variable: the command line alone says what a command does.
+// variable is the annotation of a flag that can be set by an environment variable; its value is the
+// name of the variable. Other flags have no variable: only the command line says what a command
+// does.
 const variable = "waybill_variable"
 
 // variableOf returns the environment variable of a flag; empty: it has none.
@@ -236,10 +237,10 @@ func variableOf(flag *pflag.Flag) string {
 }
 
 func setVariable(flags *pflag.FlagSet, flag, name string) {
-	_ = flags.SetAnnotation(flag, variable, []string{name}) // fails only for a flag that is not there
+	_ = flags.SetAnnotation(flag, variable, []string{name}) // fails only for a flag that does not exist
 }
 
-// fromEnvironment sets flags that were not given from their variables.
+// fromEnvironment sets flags that are not on the command line from their variables.
 func fromEnvironment(flags *pflag.FlagSet, lookup func(string) (string, bool)) error {
 	var err error
 	flags.VisitAll(func(flag *pflag.Flag) {
@@ -274,17 +275,17 @@ type output string
 const (
 	asTable output = "table"
 	asJSON  output = "json"
-	asID    output = "id" // of commands that show things which have one
+	asID    output = "id" // only for commands that show things with an id
 )
 
-// addOutput adds -o and --jq to the command; forms are those besides table and json.
+// addOutput adds -o and --jq to the command; forms are those allowed in addition to table and json.
 func addOutput(cmd *cobra.Command, forms ...output) *output {
 	cmd.Flags().String("jq", "", "what of the JSON to print, an `expression` of jq; texts are printed as they are")
 	_ = cmd.RegisterFlagCompletionFunc("jq", cobra.NoFileCompletions)
 	return addForms(cmd, forms...)
 }
 
-// addForms adds -o alone.
+// addForms adds only -o.
 func addForms(cmd *cobra.Command, forms ...output) *output {
 	v := &outputValue{output: asTable, forms: append([]output{asTable, asJSON}, forms...)}
 	cmd.Flags().VarP(v, "output", "o", v.choices())
@@ -304,7 +305,7 @@ type outputValue struct {
 	forms []output
 }
 
-// choices names the forms in words.
+// choices lists the forms in a text.
 func (v *outputValue) choices() string {
 	var words []string
 	for _, form := range v.forms {

@@ -38,13 +38,13 @@ func addRoutes(cmd *cobra.Command) *routeFiles {
 	return f
 }
 
-// read reads the folder as a server that is started with it would. Only the default one
-// may be missing; then the routes are those that Waybill comes with.
+// read reads the folder as a server that uses it would. Only the default folder may be missing;
+// then it returns the built-in routes.
 func (f *routeFiles) read(cmd *cobra.Command) ([]gateway.RouteInfo, []gateway.RouteFault, error) {
 	given := cmd.Flags().Changed(routesFlag) || os.Getenv(settings.RoutesDir) != ""
 	return apipart.CheckRoutes(gateway.RoutesOptions{
 		Dir: f.dir, Fallback: !given, Variables: apipart.Environment(),
-		Egress: &egress.Policy{}, // callbacks' targets are no matter here
+		Egress: &egress.Policy{}, // the targets of callbacks do not matter here
 	})
 }
 
@@ -100,7 +100,7 @@ type reportLine struct {
 	Message   string `json:"message"`
 }
 
-// notesOf returns what is no fault of routes, and yet good to know.
+// notesOf returns the notes of routes, which are not faults.
 func notesOf(routes []gateway.RouteInfo) []reportLine {
 	lines := []reportLine{}
 	for _, r := range routes {

@@ -18,11 +18,11 @@ import (
 	"waybill.dev/shared/egress"
 )
 
-// deploymentCheck has the flags by which route files are checked as a build would check them.
+// deploymentCheck has the flags for checking route files as a build would.
 type deploymentCheck struct {
 	on        bool
 	variables []string // NAME=VALUE
-	data      string   // folder of waybill dev
+	data      string   // data directory of waybill dev
 }
 
 const variableFlag = "var"
@@ -36,7 +36,7 @@ func addDeploymentCheck(cmd *cobra.Command) *deploymentCheck {
 	return d
 }
 
-// values returns the variables. A faulty one is told by its name alone.
+// values returns the variables. Only the name of a faulty one is shown.
 func (d *deploymentCheck) values() (gateway.Variables, error) {
 	if len(d.variables) > 0 && !d.on {
 		return nil, errors.New("--var is for --deployment: the server's own routes take the variables of the environment")
@@ -60,8 +60,8 @@ func (d *deploymentCheck) values() (gateway.Variables, error) {
 	return values, nil
 }
 
-// read checks what deploy would upload of the folder, as a gateway with the settings of the
-// environment would: beside a running waybill dev, as its own.
+// read checks the files that deploy would upload, as a gateway with the settings of the environment
+// would: beside a running waybill dev, with the settings of that.
 func (d *deploymentCheck) read(cmd *cobra.Command, dir string) ([]gateway.RouteInfo, []gateway.RouteFault, error) {
 	values, err := d.values()
 	if err != nil {
@@ -79,7 +79,7 @@ func (d *deploymentCheck) read(cmd *cobra.Command, dir string) ([]gateway.RouteI
 	return routes, faults, nil
 }
 
-// role is that of the process that would build.
+// role returns the role of the process that would build.
 func (d *deploymentCheck) role() settings.Role {
 	if held, _ := datadir.Held(d.data); held {
 		return settings.Dev
@@ -106,7 +106,7 @@ func (d *deploymentCheck) setting(name string) string {
 	return cmp.Or(os.Getenv(name), settings.Default(name, d.role()))
 }
 
-// checkedWith says by which settings was checked where back ends are.
+// checkedWith names the settings by which the addresses of back ends were checked.
 func (d *deploymentCheck) checkedWith() string {
 	who := "a gateway"
 	if d.role() == settings.Dev {
@@ -115,7 +115,7 @@ func (d *deploymentCheck) checkedWith() string {
 	return fmt.Sprintf("Checked with the settings of %s: %s=%s, %s=%s.", who, settings.GatewayEgressAllow, d.setting(settings.GatewayEgressAllow), settings.EgressHTTP, d.setting(settings.EgressHTTP))
 }
 
-// standIn is the build that stands in for the one that the files will be of.
+// standIn returns a placeholder for the build of the files.
 func standIn() domain.Build {
 	const project = "project"
 	return domain.Build{

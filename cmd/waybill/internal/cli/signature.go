@@ -30,10 +30,10 @@ func (a *app) signature() *cobra.Command {
 	return cmd
 }
 
-// callback is what is signed, as the flags give it.
+// callback is the content to sign, from the flags.
 type callback struct {
 	secrets   []string
-	public    []string // public keys that check
+	public    []string // public keys for checking
 	sets      []string // files and URLs of key sets
 	id        string
 	timestamp int64
@@ -50,7 +50,7 @@ func addCallback(cmd *cobra.Command) *callback {
 	return c
 }
 
-// keys parses the secrets; parse is strict for who signs, lenient for who receives.
+// keys parses the secrets; parse is strict for signing and lenient for checking.
 func (c *callback) keys(parse func(string) (signature.Key, error)) ([]signature.Key, error) {
 	keys := make([]signature.Key, 0, len(c.secrets))
 	for _, secret := range c.secrets {

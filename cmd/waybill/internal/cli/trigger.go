@@ -25,9 +25,9 @@ import (
 
 const (
 	maxCount = 10_000_000
-	// publishers is how many requests are open at once when several events go out.
+	// publishers is how many requests are open at once when several events are published.
 	publishers = 16
-	// listed is up to how many events are listed one by one in a table.
+	// listed is the number of events up to which a table lists each one.
 	listed = 20
 )
 
@@ -129,7 +129,7 @@ func oneEventType(_ *cobra.Command, args []string) error {
 	return usagef("give one event type: %s%s", sample.Types(), meant)
 }
 
-// list writes words that are separated by commas one below the other.
+// list writes comma-separated words one per line.
 func list(words string) string { return "  " + strings.ReplaceAll(words, ", ", "\n  ") }
 
 func typeNames() []string {
@@ -158,7 +158,7 @@ func (a *app) publish(ctx context.Context, c *client.Client, next func() []byte,
 	group.SetLimit(publishers)
 	for range count {
 		if limit.Wait(ctx) != nil {
-			break // one has failed: its error is the group's
+			break // a publication has failed: its error is that of the group
 		}
 		group.Go(func() error {
 			one, err := c.Publish(ctx, next())
@@ -213,7 +213,7 @@ func (a *app) printPublished(form output, kind domain.EventType, published []cli
 	return nil
 }
 
-// change sets values within data. Without any, the bytes stay as they are.
+// change sets values in data. Without any, the bytes stay as they are.
 func change(data []byte, sets []string) ([]byte, error) {
 	if len(sets) == 0 {
 		return data, nil
@@ -249,7 +249,7 @@ func decode(text []byte) (any, error) {
 	return tree, err
 }
 
-// value reads JSON, and takes what is none as text.
+// value parses JSON. Text that is not JSON is returned as a string.
 func value(text string) any {
 	if json.Valid([]byte(text)) {
 		if tree, err := decode([]byte(text)); err == nil {
@@ -259,8 +259,8 @@ func value(text string) any {
 	return text
 }
 
-// put sets v at path below tree and returns the tree. Objects on the way are made; an
-// array's members are named by their index.
+// put sets v at path below tree and returns the tree. Missing objects on the path are made; members
+// of an array are named by their index.
 func put(tree any, path []string, v any) (any, error) {
 	if len(path) == 0 {
 		return v, nil
@@ -277,7 +277,7 @@ func put(tree any, path []string, v any) (any, error) {
 		child, err := put(node[path[0]], path[1:], v)
 		node[path[0]] = child
 		return node, err
-	default: // nothing is there yet, or a value that gives way
+	default: // nothing yet, or a value that is replaced
 		child, err := put(nil, path[1:], v)
 		return map[string]any{path[0]: child}, err
 	}

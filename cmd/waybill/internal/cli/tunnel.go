@@ -21,7 +21,7 @@ import (
 const (
 	tunnelToken   = "WAYBILL_TUNNEL_TOKEN"
 	tunnelGateway = "WAYBILL_TUNNEL_GATEWAY"
-	// maxTokenFile bounds what is read of a file with a token, in bytes.
+	// maxTokenFile bounds the size of a token file, in bytes.
 	maxTokenFile = 4 << 10
 )
 
@@ -32,7 +32,7 @@ type tunnelling struct {
 	allowAny           bool
 }
 
-// addTunnels adds to the verbs of tunnels what is no call of the API.
+// addTunnels adds the commands that are not calls of the API to the verbs of tunnels.
 func (a *app) addTunnels(cmd *cobra.Command) {
 	run := a.tunnelRun()
 	cmd.AddCommand(run)

@@ -20,7 +20,7 @@ import (
 	"waybill.dev/cmd/waybill/internal/verb"
 )
 
-// completing is how long the shell waits for names from the installation.
+// completing is how long completion waits for names from the installation.
 const completing = 2 * time.Second
 
 // action is one call of a verb.
@@ -33,9 +33,9 @@ type action struct {
 	yes     bool
 	wait    bool
 	follow  bool
-	web     bool // show the console's page instead
+	web     bool // show the page of the console instead
 	all     bool // all pages of a list
-	further bool // pages were shown before
+	further bool // earlier pages have been shown
 	form    *output
 }
 
@@ -72,7 +72,7 @@ func (a *app) nouns() []*cobra.Command {
 	return list
 }
 
-// singular returns the word for one of a noun's things.
+// singular returns the noun for one thing.
 func singular(noun string) string {
 	if stem, ok := strings.CutSuffix(noun, "ies"); ok {
 		return stem + "y"
@@ -107,12 +107,12 @@ func (a *app) verb(v verb.Verb) *cobra.Command {
 	return cmd
 }
 
-// aliases are the names that shells have taught people.
+// aliases returns names that people know from shells.
 func aliases(name string) []string {
 	return map[string][]string{"list": {"ls"}, "delete": {"rm"}}[name]
 }
 
-// withFlags adds an argument that was given as a flag.
+// withFlags appends an argument that was given as a flag.
 func withFlags(cmd *cobra.Command, v verb.Verb, args []string) []string {
 	if last := len(v.Args) - 1; last >= 0 && len(args) == last && v.Args[last].Flag != "" {
 		if flag := cmd.Flags().Lookup(v.Args[last].Flag); flag.Changed {
@@ -175,7 +175,7 @@ func (a *app) addVerbFlags(cmd *cobra.Command, act *action) {
 	}
 }
 
-// renamed makes a flag's former name work too.
+// renamed makes the former name of a flag work, too.
 func renamed(flags *pflag.FlagSet, former, name string) {
 	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, given string) pflag.NormalizedName {
 		if given == former {
@@ -185,7 +185,7 @@ func renamed(flags *pflag.FlagSet, former, name string) {
 	})
 }
 
-// perform calls the API and shows what it answers.
+// perform calls the API and shows the answer.
 func (a *app) perform(ctx context.Context, act *action) error {
 	request, err := act.Request(act.input)
 	if err != nil {
@@ -244,7 +244,8 @@ func (a *app) perform(ctx context.Context, act *action) error {
 	}
 }
 
-// answer sends the request. What is not found is looked for by the beginning of its id.
+// answer sends the request. If the thing is not found, answer looks for it by the beginning of its
+// id.
 func (act *action) answer(ctx context.Context, c *client.Client, request *verb.Request) ([]byte, error) {
 	answer, err := act.send(ctx, c, request)
 	if !client.IsStatus(err, http.StatusNotFound) {
@@ -260,7 +261,7 @@ func (act *action) answer(ctx context.Context, c *client.Client, request *verb.R
 	return act.send(ctx, c, request)
 }
 
-// send sends the request, to the account that it is about.
+// send sends the request, with the account in its path.
 func (act *action) send(ctx context.Context, c *client.Client, r *verb.Request) ([]byte, error) {
 	if r.NeedsAccount() {
 		account := act.account
@@ -275,7 +276,7 @@ func (act *action) send(ctx context.Context, c *client.Client, r *verb.Request) 
 	return c.Do(ctx, r.Method, r.Target(), r.Body)
 }
 
-// confirm asks a person before something is lost. Who isn't at a terminal is not asked.
+// confirm asks a person before data is lost. Without a terminal nothing is asked.
 func (a *app) confirm(act *action) error {
 	if act.Confirm == "" || act.yes || !terminal.IsTerminal(a.stdin) || !terminal.IsTerminal(a.stderr) {
 		return nil
@@ -289,7 +290,7 @@ func (a *app) confirm(act *action) error {
 	return nil
 }
 
-// show prints an answer: as it came, or as a table.
+// show prints an answer, unchanged or as a table.
 func (a *app) show(act *action, answer []byte, more func([]map[string]any)) error {
 	answer = bytes.TrimSpace(answer)
 	if len(answer) == 0 {
@@ -331,8 +332,8 @@ func (a *app) showTable(act *action, answer []byte, more func([]map[string]any))
 	return nil
 }
 
-// complete offers what the installation has for the next argument. What goes wrong is not
-// said: the shell is in the middle of a line.
+// complete offers the names in the installation for the next argument. Failures are not reported:
+// the user is typing a line.
 func (act *action) complete(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) < len(act.Args) && act.Args[len(args)].File {
 		return nil, cobra.ShellCompDirectiveDefault
@@ -361,7 +362,7 @@ func (act *action) complete(cmd *cobra.Command, args []string, _ string) ([]stri
 		request, member, _ := act.Completion(act.input, group)
 		answer, err := act.send(ctx, c, request)
 		if err != nil {
-			break // what there is after so long is offered
+			break // the names found so far are offered
 		}
 		offered = append(offered, verb.Members(answer, member)...)
 	}

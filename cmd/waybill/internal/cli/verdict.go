@@ -12,16 +12,17 @@ import (
 	"waybill.dev/shared/judge"
 )
 
-// answered is how long the answer to a forged test is waited for: a webhook's timeout at most, and the way there.
+// answered is how long to wait for the answer to a forged test: a webhook's maximum timeout, and the time on the
+// way.
 const answered = 35 * time.Second
 
-// verdict is what a forged test has shown.
+// verdict is the result of a forged test.
 type verdict struct {
 	DeliveryID string         `json:"deliveryId"`
-	Finding    *judge.Finding `json:"finding"` // null: no attempt was seen to end
+	Finding    *judge.Finding `json:"finding"` // null: no attempt ended in time
 }
 
-// judge waits for the answer to a forged test, and shows what it says of the receiver.
+// judge waits for the answer to a forged test, and shows what it means for the receiver.
 func (a *app) judge(ctx context.Context, c *client.Client, act *action, answer []byte) error {
 	var v verdict
 	if err := json.Unmarshal(answer, &v); err != nil {

@@ -16,16 +16,16 @@ import (
 )
 
 const (
-	// askEvery is how often a job that is waited for is asked for, and sayEvery how often its
-	// progress is said where there is no terminal.
+	// askEvery is how often a job is polled, and sayEvery how often its progress is printed without
+	// a terminal.
 	askEvery = 500 * time.Millisecond
 	sayEvery = 10 * time.Second
 )
 
-// job is what is read of a job that is waited for.
+// job is the part of a job that is read.
 type job struct {
 	ID        string `json:"id"`
-	Reason    string `json:"reason"` // why none matched; only when it was made
+	Reason    string `json:"reason"` // why none matched; only in the answer that made it
 	Status    string `json:"status"`
 	Matched   int    `json:"matched"`
 	Sent      int    `json:"sent"`
@@ -35,8 +35,8 @@ type job struct {
 
 func (j job) over() bool { return j.Status != "running" }
 
-// await follows the job that an answer names to its end, and shows it then. What only says what
-// it would do has none.
+// await follows the job in an answer to its end, and shows it then. The answer to a dry run has no
+// job.
 func (a *app) await(ctx context.Context, c *client.Client, act *action, answer []byte) error {
 	var made job
 	if err := json.Unmarshal(answer, &made); err != nil {
@@ -65,7 +65,7 @@ func (a *app) await(ctx context.Context, c *client.Client, act *action, answer [
 	return nil
 }
 
-// follow tells on stderr how a job goes on, until it is over.
+// follow prints the progress of a job on stderr, until it has ended.
 func (a *app) follow(ctx context.Context, c *client.Client, made job) (answer []byte, ended job, err error) {
 	tell, end := a.progress(made)
 	defer end()
@@ -91,7 +91,8 @@ func (a *app) follow(ctx context.Context, c *client.Client, made job) (answer []
 	}
 }
 
-// progress returns what tells how far a job is: a bar on a terminal, otherwise a line now and then.
+// progress returns a function that shows the progress of a job: as a bar on a terminal, otherwise
+// as a line now and then.
 func (a *app) progress(made job) (tell func(job), end func()) {
 	if terminal.IsTerminal(a.stderr) {
 		bar := progressbar.NewOptions(made.Matched, progressbar.OptionSetWriter(a.stderr), progressbar.OptionSetDescription("sending"),

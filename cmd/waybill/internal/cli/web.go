@@ -13,14 +13,15 @@ import (
 	"waybill.dev/cmd/waybill/internal/verb"
 )
 
-// addWeb adds --web to the command of a verb that the console has a page for.
+// addWeb adds --web to the command of a verb with a page in the console.
 func (act *action) addWeb(cmd *cobra.Command) {
 	if act.Page(&verb.Input{}) != "" {
 		cmd.Flags().BoolVar(&act.web, "web", false, "print the address of the console's page, and open it on a terminal")
 	}
 }
 
-// openPage prints where the console shows what a verb has found. A person's browser is opened there.
+// openPage prints the address of the console's page for a verb's result. At a terminal, it opens the
+// page in the browser.
 func (a *app) openPage(act *action, c *client.Client) error {
 	address := c.URL + act.Page(act.input)
 	if _, err := fmt.Fprintln(a.stdout, terminal.Clean(address)); err != nil {

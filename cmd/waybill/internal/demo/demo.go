@@ -1,6 +1,6 @@
-// Package demo shows Waybill at work. It publishes the four shipment events, each in
-// another way, receives their callbacks, and checks every signature with the library
-// of Standard Webhooks, which shares no code with Waybill.
+// Package demo shows Waybill at work. It publishes the four shipment events, each in a different
+// way, receives their callbacks, and checks every signature with the library of Standard Webhooks,
+// which shares no code with Waybill.
 package demo
 
 import (
@@ -27,9 +27,9 @@ import (
 )
 
 const (
-	// limit of the whole demo, which takes a few seconds.
+	// time limit of the whole demo, which takes a few seconds
 	limit = 60 * time.Second
-	// spread is how long a change of webhooks takes to reach every dispatcher.
+	// spread is how long a change of webhooks may take to reach every dispatcher.
 	spread = 1500 * time.Millisecond
 )
 
@@ -37,16 +37,16 @@ const (
 type Options struct {
 	Version string
 	Out     io.Writer // callbacks and the result
-	Notes   io.Writer // what is being done
+	Notes   io.Writer // what the demo is doing
 	Style   terminal.Style
 
-	// URL of a running installation; empty: one of its own, in this process.
+	// URL of a running installation; empty: the demo starts its own in this process.
 	URL     string
 	Key     domain.Secret
-	KeyFrom string        // where the key was taken from, for messages
+	KeyFrom string        // where the key comes from, for messages
 	NATSURL domain.Secret // of the running installation
-	// ReceiverAddr is where callbacks are received, ReceiverURL the same as the
-	// installation reaches it; empty: a free port on loopback.
+	// ReceiverAddr is the address at which callbacks are received, ReceiverURL the same as seen
+	// from the installation; empty: a free port on loopback.
 	ReceiverAddr string
 	ReceiverURL  string
 }
@@ -127,7 +127,7 @@ func (d *demo) start(ctx context.Context) (stop func(error) error, err error) {
 		end()
 		err := remove(<-ended)
 		if cause != nil || err != nil {
-			_, _ = log.WriteTo(d.Notes) // why it failed, if it is known
+			_, _ = log.WriteTo(d.Notes) // the log says why it failed
 		}
 		return err
 	}, nil
@@ -200,7 +200,7 @@ func (d *demo) register(ctx context.Context) error {
 	return nil
 }
 
-// event returns a fresh event with the sample's data.
+// event returns a new event with the sample's data.
 func event(t domain.EventType) (id string, body, data []byte, err error) {
 	if data, err = sample.Data(t); err != nil {
 		return "", nil, nil, err

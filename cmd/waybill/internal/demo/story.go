@@ -19,12 +19,12 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// chapter is one event: how it is published, and where its callback is to come.
+// chapter is one event: how it is published, and the path of its callback.
 type chapter struct {
 	kind     domain.EventType
 	how      string
 	path     string
-	attempts int // until it is delivered
+	attempts int // until the delivery succeeds
 	publish  func(ctx context.Context, d *demo, id string, body []byte) (answer string, err error)
 }
 
@@ -68,7 +68,7 @@ func (d *demo) tell(ctx context.Context, c chapter) error {
 			return fmt.Errorf("wait for its callback: %w", ctx.Err())
 		}
 		if got.EventID() != id {
-			continue // a repeat of an earlier one: delivery is at least once
+			continue // a repeat of an earlier callback: delivery is at least once
 		}
 		if err := d.show(c.kind, got, verifier, data); err != nil {
 			return err
@@ -122,7 +122,7 @@ func (d *demo) show(kind domain.EventType, c receiver.Callback, verifier *standa
 	return nil
 }
 
-// confirm waits until the delivery log says the same.
+// confirm waits until the delivery log has the same results.
 func (d *demo) confirm(ctx context.Context) error {
 	ticker := time.NewTicker(50 * time.Millisecond)
 	defer ticker.Stop()
@@ -170,7 +170,7 @@ func inBatch(ctx context.Context, d *demo, _ string, body []byte) (string, error
 }
 
 func overNATS(ctx context.Context, d *demo, _ string, body []byte) (string, error) {
-	if !d.own { // there may be dispatchers that have not heard of the webhooks yet
+	if !d.own { // other dispatchers may not know of the webhooks yet
 		timer := time.NewTimer(spread)
 		defer timer.Stop()
 		select {

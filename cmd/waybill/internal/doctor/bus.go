@@ -18,10 +18,10 @@ import (
 	"waybill.dev/shared/units"
 )
 
-// oldestServer is the first version of nats-server that has all that Waybill uses.
+// oldestServer is the first version of nats-server with everything that Waybill uses.
 const oldestServer = "2.12"
 
-// answering returns the bus, or what stands for a check of it when it does not answer.
+// answering returns the bus, or the finding for a check when the bus does not answer.
 func (s *site) answering(ctx context.Context) (*bus.Bus, []judge.Finding) {
 	b, err := s.ready(ctx)
 	if errors.Is(err, errNoBus) {
@@ -52,7 +52,7 @@ func (s *site) checkBus(ctx context.Context) []judge.Finding {
 		text += fmt.Sprintf(", cluster %s, %d servers known", info.Cluster, len(info.Known))
 	}
 	found := one(judge.Good(text, "The bus can be reached."))
-	// A pre-release of that version has it, too.
+	// Pre-releases of that version are accepted, too.
 	if v := semver.MajorMinor("v" + info.Version); v != "" && semver.Compare(v, "v"+oldestServer) < 0 {
 		found = append(found, judge.Bad("nats-server "+info.Version+" is too old", "Retries need message schedules, which it does not have.", "install nats-server "+oldestServer+" or later"))
 	}
@@ -65,7 +65,7 @@ func (s *site) checkBus(ctx context.Context) []judge.Finding {
 	return found
 }
 
-// remote reports whether one of the addresses is neither of this machine nor of a private network.
+// remote reports whether one of the addresses is neither on this machine nor in a private network.
 func remote(addresses []string) bool {
 	for _, address := range addresses {
 		host, _, err := net.SplitHostPort(address)
@@ -129,8 +129,8 @@ func (s *site) checkStreams(ctx context.Context) []judge.Finding {
 	return found
 }
 
-// Above these shares of its limit, EVENTS is reported: as a fault, and as a warning. From three quarters
-// on, dispatchers drop events that are done.
+// Above these shares of its limit, EVENTS is reported, as a fault or as a warning. From three quarters
+// on, dispatchers delete events that are done.
 const full, almostFull = 0.95, 0.8
 
 func stream(look bus.StreamLook) judge.Finding {
@@ -185,7 +185,7 @@ func (s *site) checkConsumers(ctx context.Context) []judge.Finding {
 	return found
 }
 
-// From these ages on of the oldest message that is not acknowledged, somebody should look.
+// Ages of the oldest unacknowledged message from which the operator should act.
 const oldWaiting, tooOldWaiting = 30 * time.Second, 5 * time.Minute
 
 func consumer(look bus.ConsumerLook, now time.Time) judge.Finding {

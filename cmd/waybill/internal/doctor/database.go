@@ -19,15 +19,15 @@ import (
 )
 
 const (
-	// pings is how many times the database is asked. The shortest answer counts.
+	// pings is how many times the database is queried. The shortest time counts.
 	pings    = 5
 	slowTrip = 20 * time.Millisecond
-	// skewed is how far clocks may be apart: receivers allow callbacks five minutes, and what is
-	// compared has a resolution of a second.
+	// skewed is how far clocks may differ: receivers allow callbacks five minutes, and the compared
+	// times have a resolution of a second.
 	skewed, farSkewed = 3 * time.Second, time.Minute
 )
 
-// open returns the database, or what stands for every check of it when it can't be opened.
+// open returns the database, or the finding for every check when it can't be opened.
 func (s *site) open() (*store.Store, []judge.Finding) {
 	db, err := s.store()
 	if err != nil {
@@ -50,7 +50,7 @@ func (s *site) checkDatabase(ctx context.Context) []judge.Finding {
 		return one(judge.Bad("does not answer: "+err.Error(), "The API answers 503. What was accepted is delivered while the bus is there.", change))
 	}
 	trip := time.Since(began)
-	for range pings { // the first had to connect
+	for range pings { // the first query had to connect
 		began = time.Now()
 		if err := db.Ping(ctx); err == nil {
 			trip = min(trip, time.Since(began))
@@ -81,7 +81,7 @@ func (s *site) checkDatabase(ctx context.Context) []judge.Finding {
 	return found
 }
 
-// clock judges by how much another clock is behind this one.
+// clock returns a finding for another clock that is behind this one.
 func clock(whose string, behind time.Duration) judge.Finding {
 	text := fmt.Sprintf("%s is %s %s this machine's", whose, units.Duration(behind.Abs()), map[bool]string{true: "behind", false: "ahead of"}[behind > 0])
 	const do = "synchronise the clocks of all machines: timedatectl status"
@@ -174,7 +174,7 @@ func (s *site) checkArchive(ctx context.Context) []judge.Finding {
 	return one(judge.Good("Postgres archives its log", "The database can be brought back to any point in time."))
 }
 
-// How many webhooks are read to see whether the encryption key fits.
+// Numbers of webhooks that are read to check the encryption key.
 const (
 	sampledAccounts = 20
 	sampledWebhooks = 50
@@ -227,7 +227,7 @@ func (s *site) checkUnsettled(ctx context.Context) []judge.Finding {
 	return one(settled(at, some, time.Now()))
 }
 
-// longUnsettled is how old the oldest accepted event may be whose outcomes are not all in the log.
+// longUnsettled is how old the oldest unsettled event may be.
 const longUnsettled = 5 * time.Minute
 
 func settled(at time.Time, some bool, now time.Time) judge.Finding {

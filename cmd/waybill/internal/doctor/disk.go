@@ -23,7 +23,7 @@ const (
 	littleShare                 = 0.1
 )
 
-// folders are those in which this installation keeps data on this machine.
+// folders returns the folders on this machine in which this installation keeps data.
 func (s *site) folders() []string {
 	var list []string
 	add := func(dir string) {
@@ -70,7 +70,7 @@ func space(dir string, free, total int64) judge.Finding {
 	return judge.Good(text, "There is room.")
 }
 
-// How the disk is measured: a few small writes, each forced to it, as each commit is.
+// How the disk is measured: with a few small writes, each forced to disk, like each commit.
 const (
 	measured          = 8
 	slowSync, badSync = 20 * time.Millisecond, 250 * time.Millisecond
@@ -99,7 +99,7 @@ func (s *site) checkSpeed(ctx context.Context) []judge.Finding {
 	return one(judge.Good(text, "Commits are quick."))
 }
 
-// measure writes to a file of its own, which it removes, and returns the durations, the shortest first.
+// measure writes to a temporary file and returns the durations, the shortest first.
 func measure(ctx context.Context, dir string) (took []time.Duration, err error) {
 	file, err := os.CreateTemp(dir, ".waybill-doctor-*")
 	if err != nil {

@@ -36,32 +36,32 @@ const (
 	groupEnds     = "What ends soon"
 )
 
-// Options say what is checked.
+// Options say what to check.
 type Options struct {
 	Settings settings.Settings
-	Faults   error    // of the settings
+	Faults   error    // faults of the settings
 	Environ  []string // NAME=value
-	Version  string   // of this program
-	// URL is one whose name is resolved, and whose clock is compared with this machine's; empty: the
-	// names in the settings, and the clock of the API.
+	Version  string   // version of this program
+	// URL is an address to check: its name is resolved, and its clock is compared with this machine's.
+	// Empty: the names in the settings, and the clock of the API.
 	URL string
-	// Parts are ops addresses of running processes, as URLs; none: those that are known.
+	// Parts are ops addresses of running processes, as URLs; none: the known ones.
 	Parts []string
-	Limit time.Duration // for each check
+	Limit time.Duration // time limit of each check
 }
 
-// site is the installation, as the checks see it. What is opened is opened once.
+// site is the state that the checks share. Each connection is opened once.
 type site struct {
 	Options
 
-	running datadir.Addresses // of an all-in-one that runs in the data directory
-	held    bool              // one runs there
+	running datadir.Addresses // addresses of an all-in-one that runs in the data directory
+	held    bool              // an all-in-one runs there
 	store   func() (*store.Store, error)
 	bus     func() (*bus.Bus, error)
 	parts   func() []part
 }
 
-// closeLimit is how long connections may take to close; what hangs is left to the system.
+// closeLimit is how long closing connections may take; those that hang are left to the system.
 const closeLimit = time.Second
 
 // Diagnose runs all checks.
@@ -95,7 +95,7 @@ func Diagnose(ctx context.Context, o Options) []judge.Finding {
 	return found
 }
 
-// closers are what is to be closed at the end. What a check that was left behind opens later is
+// closers are the connections to close at the end. Connections that an abandoned check opens later are
 // closed at once.
 type closers struct {
 	mu     sync.Mutex
@@ -113,7 +113,7 @@ func (c *closers) add(end func()) {
 	c.list = append(c.list, end)
 }
 
-// close closes everything side by side, and waits for a moment.
+// close closes everything concurrently, and waits for a moment.
 func (c *closers) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -166,10 +166,10 @@ func checks() []finding.Check[*site] {
 	}
 }
 
-// one is the answer of a check that finds one thing.
+// one returns the findings of a check that has only one.
 func one(f judge.Finding) []judge.Finding { return []judge.Finding{f} }
 
-// databaseURL is that of the settings, otherwise the one of the data directory.
+// databaseURL returns the URL in the settings, otherwise that of the data directory.
 func (s *site) databaseURL() string {
 	if url := s.Settings.DatabaseURL.Reveal(); url != "" {
 		return url
@@ -177,7 +177,7 @@ func (s *site) databaseURL() string {
 	return "sqlite:" + filepath.Join(s.Settings.DataDir, datadir.Database)
 }
 
-// sqliteFile returns the database's file; false: it is none.
+// sqliteFile returns the database's file; false: it is not a file.
 func (s *site) sqliteFile() (string, bool) {
 	path, ok := strings.CutPrefix(s.databaseURL(), "sqlite:")
 	return path, ok
@@ -198,7 +198,8 @@ func (s *site) openStore(ctx context.Context) (*store.Store, error) {
 	return store.Open(ctx, o)
 }
 
-// encryptionKey is that of the settings, otherwise the one in the data directory; empty: there is none.
+// encryptionKey returns the key in the settings, otherwise that in the data directory; empty: there is
+// none.
 func (s *site) encryptionKey() domain.Secret {
 	if s.Settings.EncryptionKey != "" || s.Settings.Role != settings.Dev {
 		return s.Settings.EncryptionKey
@@ -212,7 +213,8 @@ func (s *site) encryptionKey() domain.Secret {
 
 var errNoBus = errors.New("no bus is set, and none runs here")
 
-// busName is that of the process whose settings are checked: its user may use only its own inbox.
+// busName returns the name of the process that has the checked settings: its user may use only its own
+// inbox.
 func (s *site) busName() string {
 	switch s.Settings.Role {
 	case settings.API:
@@ -254,7 +256,7 @@ func (s *site) ready(ctx context.Context) (*bus.Bus, error) {
 	return b, nil
 }
 
-// local makes an address that a process listens on one that can be called.
+// local turns an address on which a process listens into one that can be called.
 func local(addr string) string {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {

@@ -41,7 +41,7 @@ func ends(what string, at, now time.Time) judge.Finding {
 	return judge.Good(fmt.Sprintf("%s is good for %s", what, units.Duration(left)), "Nothing is to be done yet.")
 }
 
-// checkExpiries counts what ends soon in the database, over all accounts.
+// checkExpiries counts the things in the database that expire soon, over all accounts.
 func (s *site) checkExpiries(ctx context.Context) []judge.Finding {
 	db, none := s.open()
 	if db == nil {
@@ -88,7 +88,8 @@ func expiries(counts []domain.ExpiryCount, now time.Time) []judge.Finding {
 	return found
 }
 
-// keysThatEnd is what the API that is the relay tells of API keys: their tables are its own.
+// keysThatEnd returns the counts of API keys from the metrics of the leading relay: only the API
+// reads the tables of keys.
 func (s *site) keysThatEnd(now time.Time) []domain.ExpiryCount {
 	for _, p := range s.parts() {
 		for name, n := range p.metrics {

@@ -20,7 +20,7 @@ import (
 	"waybill.dev/shared/units"
 )
 
-// names are the hosts that this installation has to find.
+// names returns the hosts that this installation has to resolve.
 func (s *site) names() []string {
 	var names []string
 	for _, text := range []string{s.URL, s.Settings.PublicURL, s.Settings.OIDCIssuer, s.Settings.ACMEDirectory} {
@@ -37,7 +37,7 @@ func (s *site) checkNames(ctx context.Context) []judge.Finding {
 		return one(finding.None("the settings name no host; give the URL of a receiver with --url"))
 	}
 	var found []judge.Finding
-	resolver := &net.Resolver{PreferGo: true} // as callbacks do
+	resolver := &net.Resolver{PreferGo: true} // like callbacks
 	for _, name := range names {
 		began := time.Now()
 		addresses, err := resolver.LookupHost(ctx, name)
@@ -53,7 +53,7 @@ func (s *site) checkNames(ctx context.Context) []judge.Finding {
 	return found
 }
 
-// checkDomains says whether scripts of deployments' pages could set cookies for the console.
+// checkDomains checks whether scripts on deployments' pages could set cookies for the console.
 func (s *site) checkDomains(context.Context) []judge.Finding {
 	u, err := url.Parse(s.Settings.PublicURL)
 	domain := s.Settings.GatewayDomain
@@ -72,7 +72,7 @@ func (s *site) checkDomains(context.Context) []judge.Finding {
 	return one(judge.Good(domain+" and "+host+" share no domain", "Browsers keep the cookies of deployments from the console."))
 }
 
-// checkProxy names the variables that other programs would take a proxy from.
+// checkProxy names the variables from which other programs would take a proxy.
 func (s *site) checkProxy(context.Context) []judge.Finding {
 	var set []string
 	for _, variable := range s.Environ {
@@ -119,7 +119,7 @@ func (s *site) checkClock(ctx context.Context) []judge.Finding {
 	return one(clock("the clock of "+request.URL.Host, time.Since(at)))
 }
 
-// rootFiles are where systems keep the certificates of authorities.
+// rootFiles returns the places where systems keep the certificates of authorities.
 func rootFiles() []string {
 	return []string{
 		os.Getenv("SSL_CERT_FILE"), os.Getenv("SSL_CERT_DIR"), "/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt",

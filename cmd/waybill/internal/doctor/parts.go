@@ -22,10 +22,10 @@ import (
 	"waybill.dev/shared/judge"
 )
 
-// part is a running process, by its metrics.
+// part is a running process, with its metrics.
 type part struct {
 	url     string
-	given   bool // it was named by the operator
+	given   bool // named by the operator
 	err     error
 	version string
 	metrics map[string]float64 // by name with labels
@@ -33,7 +33,7 @@ type part struct {
 
 const maxMetrics = 16 << 20
 
-// readParts asks the ops addresses that are known for their metrics.
+// readParts reads the metrics of the known ops addresses.
 func (s *site) readParts(ctx context.Context) []part {
 	ctx, cancel := context.WithTimeout(ctx, s.Limit*3/4)
 	defer cancel()
@@ -116,7 +116,7 @@ func (s *site) checkParts(ctx context.Context) []judge.Finding {
 	return append(found, s.checkReady(ctx)...)
 }
 
-// checkReady asks an all-in-one installation whether it is ready.
+// checkReady checks whether an all-in-one installation is ready.
 func (s *site) checkReady(ctx context.Context) []judge.Finding {
 	if s.running.API == "" {
 		return nil
@@ -131,7 +131,7 @@ func (s *site) checkReady(ctx context.Context) []judge.Finding {
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(response.Body, 1<<10)) // as much as came
+		text, _ := io.ReadAll(io.LimitReader(response.Body, 1<<10)) // as much as was sent
 		return one(judge.Bad(fmt.Sprintf("%s is not ready: %d %s", s.running.API, response.StatusCode, strings.TrimSpace(string(text))), "It does not work fully; the answer names what is missing.", "waybill health "+s.running.API))
 	}
 	return one(judge.Good(s.running.API+" is ready", "Database and bus answer it."))
@@ -156,7 +156,7 @@ func (s *site) checkVersions(context.Context) []judge.Finding {
 	return one(judge.Good(list[0], "All processes that were asked, and this program, are of one version."))
 }
 
-// beats is how long heartbeats are listened for; a dispatcher has one a second.
+// beats is how long to listen for heartbeats; a dispatcher sends one a second.
 const beats = 2500 * time.Millisecond
 
 // checkDispatchers listens for heartbeats.
@@ -201,7 +201,7 @@ func (s *site) checkDispatchers(ctx context.Context) []judge.Finding {
 	return one(judge.Good(fmt.Sprintf("%d alive", len(reads)), "Somebody takes events and delivers them."))
 }
 
-// reason is an error in one line, without the URL that is said before.
+// reason returns an error in one line, without the URL, which the message already has.
 func reason(err error) string {
 	text := err.Error()
 	if i := strings.LastIndex(text, `": `); i >= 0 {

@@ -11,7 +11,7 @@ import (
 	"waybill.dev/shared/judge"
 )
 
-// checkSettings names what no process would start with.
+// checkSettings reports settings with which no process would start.
 func (s *site) checkSettings(context.Context) []judge.Finding {
 	var found []judge.Finding
 	for _, fault := range faults(s.Faults) {
@@ -36,7 +36,7 @@ func (s *site) checkSettings(context.Context) []judge.Finding {
 	return found
 }
 
-// faults takes joined errors apart.
+// faults splits joined errors.
 func faults(err error) []error {
 	if err == nil {
 		return nil
@@ -47,14 +47,14 @@ func faults(err error) []error {
 	return []error{err}
 }
 
-// otherVariables are read by commands and not by processes.
+// otherVariables returns the variables that commands read and processes do not.
 func otherVariables() []string {
 	return []string{
 		settings.Config, "WAYBILL_SERVER", "WAYBILL_KEY", "WAYBILL_OUTPUT", "WAYBILL_QUIET", "WAYBILL_WEBHOOK_SECRET", "WAYBILL_TUNNEL_GATEWAY", "WAYBILL_TUNNEL_TOKEN",
 	}
 }
 
-// checkEnvironment finds variables that nothing reads, most often misspelt ones.
+// checkEnvironment finds variables that nothing reads, most of them misspelt.
 func (s *site) checkEnvironment(context.Context) []judge.Finding {
 	var found []judge.Finding
 	for _, variable := range s.Environ {

@@ -1,4 +1,4 @@
-// Package finding runs checks, and prints what they found.
+// Package finding runs checks, and prints the findings.
 package finding
 
 import (
@@ -11,7 +11,7 @@ import (
 	"waybill.dev/shared/judge"
 )
 
-// None says that a check doesn't apply here, and why.
+// None returns the finding that a check doesn't apply here, with the reason.
 func None(why string) judge.Finding {
 	return judge.Finding{Level: judge.Absent, Found: why, Means: "This check does not apply here."}
 }
@@ -22,8 +22,8 @@ type Check[T any] struct {
 	Run         func(ctx context.Context, on T) []judge.Finding
 }
 
-// Run runs the checks side by side, each for limit at most, and returns what they found, in their
-// order. A check that hangs is left behind and is a fault itself.
+// Run runs the checks concurrently, each with a time limit, and returns their findings, in their order. A
+// check that hangs is abandoned and reported as a fault.
 func Run[T any](ctx context.Context, on T, checks []Check[T], limit time.Duration) []judge.Finding {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -32,7 +32,7 @@ func Run[T any](ctx context.Context, on T, checks []Check[T], limit time.Duratio
 		results[i] = make(chan []judge.Finding, 1)
 		go func() { results[i] <- check.Run(ctx, on) }()
 	}
-	grace := time.NewTimer(limit + limit/10) // for checks that heed the context
+	grace := time.NewTimer(limit + limit/10) // for checks that obey the context
 	defer grace.Stop()
 	late := false
 	var all []judge.Finding
@@ -76,8 +76,8 @@ func Count(list []judge.Finding, level judge.Level) int {
 
 const nameWidth = 15
 
-// Print writes findings for a person, by group. Of those that are ok it writes what was found, and the rest
-// only if all is wanted.
+// Print writes findings for people, by group. For findings that are ok it writes only the result; the rest
+// only if all is set.
 func Print(w io.Writer, style terminal.Style, list []judge.Finding, width int, all bool) {
 	const indent = nameWidth + 5
 	width = min(width, 100)
@@ -113,7 +113,7 @@ func mark(style terminal.Style, level judge.Level) string {
 	return style.Dim("-")
 }
 
-// Summary is the last line for a person.
+// Summary returns the last line for people.
 func Summary(style terminal.Style, list []judge.Finding) string {
 	faults, warnings := Count(list, judge.Fault), Count(list, judge.Warning)
 	text := fmt.Sprintf("%s, %s", count(faults, "fault"), count(warnings, "warning"))

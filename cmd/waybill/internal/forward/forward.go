@@ -24,7 +24,7 @@ const (
 	timeout = 35 * time.Second
 )
 
-// Passed is one callback that was passed on.
+// Passed is one callback that was handled.
 type Passed struct {
 	At       time.Time
 	EventID  string
@@ -32,14 +32,15 @@ type Passed struct {
 	Attempt  int
 	Status   int // 0: the program gave no answer
 	Duration time.Duration
-	Err      error // why it gave none
-	// Refused says why the request does not verify; it was answered 401 and not passed on.
+	Err      error // why there was no answer
+	// Refused is the reason why the signature is not valid; the request was answered with 401 and not
+	// forwarded.
 	Refused string
 	Header  http.Header
 	Body    []byte
 }
 
-// Forwarder is the handler that callbacks come to.
+// Forwarder is the handler of callbacks.
 type Forwarder struct {
 	to     *url.URL // nil: callbacks are only shown
 	key    signature.Key
@@ -48,7 +49,7 @@ type Forwarder struct {
 }
 
 // New returns a forwarder of callbacks that are signed with the key. It forwards to the URL; nil: each
-// callback is answered 200. notify is called after each callback, from several goroutines.
+// callback is answered with 200. notify is called after each callback, from several goroutines.
 func New(to *url.URL, key signature.Key, notify func(Passed)) *Forwarder {
 	return &Forwarder{
 		to: to, key: key, notify: notify,
@@ -56,7 +57,7 @@ func New(to *url.URL, key signature.Key, notify func(Passed)) *Forwarder {
 			Timeout: timeout,
 			Transport: &http.Transport{
 				DialContext:        client.Dial,
-				DisableCompression: true, // it would add a header
+				DisableCompression: true, // compression would add a header
 				IdleConnTimeout:    time.Minute,
 			},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -64,11 +65,11 @@ func New(to *url.URL, key signature.Key, notify func(Passed)) *Forwarder {
 	}
 }
 
-// Close closes the connections that are not in use.
+// Close closes the idle connections.
 func (f *Forwarder) Close() { f.http.CloseIdleConnections() }
 
-// ServeHTTP passes the request on if it verifies, otherwise the caller gets 401. When no answer
-// comes, it gets 502.
+// ServeHTTP forwards the request if its signature is valid; otherwise the caller gets 401. If the
+// program does not answer, the caller gets 502.
 func (f *Forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
@@ -108,7 +109,7 @@ func (f *Forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	w.WriteHeader(answer.StatusCode)
-	_, _ = io.Copy(w, io.LimitReader(answer.Body, maxAnswer)) // more than that nobody reads
+	_, _ = io.Copy(w, io.LimitReader(answer.Body, maxAnswer)) // callers read no more than that
 }
 
 func (f *Forwarder) pass(r *http.Request, body []byte) (*http.Response, error) {
@@ -122,12 +123,12 @@ func (f *Forwarder) pass(r *http.Request, body []byte) (*http.Response, error) {
 		}
 	}
 	if _, ok := request.Header["User-Agent"]; !ok {
-		request.Header["User-Agent"] = []string{""} // else one would be added
+		request.Header["User-Agent"] = []string{""} // otherwise a default one would be added
 	}
 	return f.http.Do(request)
 }
 
-// asSent returns the name as Waybill writes it: net/http has given it capitals.
+// asSent returns the name as Waybill writes it: net/http has capitalized it.
 func asSent(name string) string {
 	switch name {
 	case "Webhook-Id", "Webhook-Timestamp", "Webhook-Signature", "Traceparent":
@@ -136,7 +137,7 @@ func asSent(name string) string {
 	return name
 }
 
-// hopByHop reports whether a header is about one connection, not about the message.
+// hopByHop reports whether a header belongs to one connection, not to the message.
 func hopByHop(name string) bool {
 	switch name {
 	case "Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Content-Length":
@@ -149,6 +150,6 @@ func eventType(body []byte) string {
 	var event struct {
 		Type string `json:"type"`
 	}
-	_ = json.Unmarshal(body, &event) // a body that is no event has no type
+	_ = json.Unmarshal(body, &event) // a body that is not an event has no type
 	return event.Type
 }

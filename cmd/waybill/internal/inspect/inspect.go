@@ -15,8 +15,8 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// Report has what a server says about itself and what it shows to the caller. Lists are in
-// the server's order.
+// Report has what a server says about itself and what it lists for the caller. Lists are in the
+// server's order.
 type Report struct {
 	Name            string     `json:"name"`
 	Version         string     `json:"version"`
@@ -28,7 +28,7 @@ type Report struct {
 	Templates       []Resource `json:"resourceTemplates"`
 }
 
-// Tool is something that can be called.
+// Tool is a tool of the server.
 type Tool struct {
 	Name        string               `json:"name"`
 	Description string               `json:"description"`
@@ -36,7 +36,7 @@ type Tool struct {
 	Annotations *mcp.ToolAnnotations `json:"annotations,omitempty"`
 }
 
-// Hints says in words what the annotations say about the tool's effects.
+// Hints describes the annotations about the tool's effects in words.
 func (t *Tool) Hints() []string {
 	if t.Annotations == nil {
 		return nil
@@ -54,21 +54,21 @@ func (t *Tool) Hints() []string {
 	return hints
 }
 
-// Prompt is a text that a person can have put to the model.
+// Prompt is a text that a person can send to the model.
 type Prompt struct {
 	Name        string     `json:"name"`
 	Description string     `json:"description"`
 	Arguments   []Argument `json:"arguments"`
 }
 
-// Argument is one of a prompt.
+// Argument is an argument of a prompt.
 type Argument struct {
 	Name        string `json:"name"`
 	Description string `json:"description"`
 	Required    bool   `json:"required"`
 }
 
-// Resource is something that can be read, by its uri or by one that a template makes.
+// Resource is a resource, with its uri or a template for uris.
 type Resource struct {
 	URI         string `json:"uri"`
 	Name        string `json:"name"`
@@ -76,7 +76,7 @@ type Resource struct {
 	MIMEType    string `json:"mimeType"`
 }
 
-// Server asks the server at endpoint; key may be empty.
+// Server queries the server at endpoint; key may be empty.
 func Server(ctx context.Context, endpoint string, key domain.Secret, version string) (*Report, error) {
 	transport := &keyed{key: key, inner: client.NewTransport()}
 	caller := mcp.NewClient(&mcp.Implementation{Name: "waybill", Version: version}, nil)
@@ -84,7 +84,7 @@ func Server(ctx context.Context, endpoint string, key domain.Secret, version str
 		Endpoint: endpoint, MaxRetries: -1, DisableStandaloneSSE: true,
 		HTTPClient: &http.Client{
 			Transport: transport,
-			// The key is for this server, and not for one that it names.
+			// The key is for this server, not for the target of a redirect.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 	}, nil)
@@ -109,7 +109,7 @@ func Server(ctx context.Context, endpoint string, key domain.Secret, version str
 	return report, nil
 }
 
-// fill asks for the lists that the server says it has. what names the list that failed.
+// fill reads the lists that the server says it has. what names the list that failed.
 func (r *Report) fill(ctx context.Context, session *mcp.ClientSession, has *mcp.ServerCapabilities) (what string, err error) {
 	parts := []struct {
 		name string
@@ -171,7 +171,7 @@ func (r *Report) resources(ctx context.Context, session *mcp.ClientSession) erro
 	return nil
 }
 
-// keyed adds the key to each request, and remembers how the last one was answered.
+// keyed adds the key to each request, and remembers the status of the last answer.
 type keyed struct {
 	key   domain.Secret
 	inner http.RoundTripper
@@ -192,7 +192,7 @@ func (k *keyed) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// plain says why a call failed, without what the SDK and net/http wrap around it.
+// plain returns the reason why a call failed, without the wrapping of the SDK and net/http.
 func (k *keyed) plain(err error) error {
 	switch k.last.Load() {
 	case http.StatusUnauthorized:

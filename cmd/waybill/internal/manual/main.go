@@ -1,5 +1,5 @@
-// Command manual writes what packages ship beside the programs: their manual pages and the
-// completion of shells. Both are made of the commands and settings themselves.
+// Command manual writes the files that packages contain in addition to the programs: manual pages
+// and shell completion. Both are made from the commands and settings themselves.
 package main
 
 import (
@@ -47,7 +47,7 @@ func write(dir, version string) error {
 	return nil
 }
 
-// completions returns what writes the completion of each shell, by the name of its file.
+// completions returns a function for each shell that writes its completion, by file name.
 func completions(root *cobra.Command) map[string]func(io.Writer) error {
 	return map[string]func(io.Writer) error{
 		"waybill.bash": func(w io.Writer) error { return root.GenBashCompletionV2(w, true) },
@@ -57,8 +57,8 @@ func completions(root *cobra.Command) map[string]func(io.Writer) error {
 	}
 }
 
-// buildDate returns the day of the build: that of SOURCE_DATE_EPOCH, so that pages of the same
-// source are the same, or none.
+// buildDate returns the day of the build from SOURCE_DATE_EPOCH, so that the same source makes the
+// same pages, or none.
 func buildDate(lookup func(string) (string, bool)) (string, error) {
 	text, ok := lookup("SOURCE_DATE_EPOCH")
 	if !ok {
@@ -80,7 +80,7 @@ func create(path string, write func(io.Writer) error) error {
 		return fmt.Errorf("make file: %w", err)
 	}
 	if err := write(file); err != nil {
-		_ = file.Close() // the first error is the one to tell
+		_ = file.Close() // the first error is returned
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return file.Close()

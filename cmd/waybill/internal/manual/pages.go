@@ -49,7 +49,7 @@ func commandPage(cmd *cobra.Command) page {
 
 func dashed(cmd *cobra.Command) string { return strings.ReplaceAll(cmd.CommandPath(), " ", "-") }
 
-// service is one of the programs without commands.
+// service is a program without subcommands.
 type service struct {
 	name, short, long string
 	role              settings.Role

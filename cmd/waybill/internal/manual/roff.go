@@ -14,7 +14,7 @@ type page struct {
 	name, version, date string
 	section             int
 	short, synopsis     string
-	long                string // empty: short says all
+	long                string // empty: short is enough
 	commands            []term
 	options, inherited  *pflag.FlagSet // nil: none
 	environment, files  []term
@@ -22,12 +22,12 @@ type page struct {
 	related             []string
 }
 
-// term is a word with what it means.
+// term is a word with its explanation.
 type term struct{ word, meaning string }
 
 func (p page) file() string { return fmt.Sprintf("%s.%d", p.name, p.section) }
 
-// write writes the page as man(7) has it.
+// write writes the page in the form of man(7).
 func (p page) write(w io.Writer) error {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, ".TH %s %d %s %s %s\n", quoted(strings.ToUpper(p.name)), p.section, quoted(p.date), quoted("waybill "+p.version), quoted("Waybill"))
@@ -69,7 +69,7 @@ func terms(b *bytes.Buffer, name string, list []term) {
 	}
 }
 
-// flags returns the options of a flag set, as they are written in the help.
+// flags returns the options of a flag set, as help shows them.
 func flags(set *pflag.FlagSet) []term {
 	if set == nil {
 		return nil
@@ -92,7 +92,7 @@ func flags(set *pflag.FlagSet) []term {
 	return list
 }
 
-// text writes paragraphs. Lines that begin with two spaces stay as they are.
+// text writes paragraphs. Lines that begin with two spaces are not changed.
 func text(b *bytes.Buffer, content string) {
 	literal := false
 	for line := range strings.SplitSeq(strings.Trim(content, "\n"), "\n") {
@@ -119,7 +119,7 @@ func quoted(text string) string {
 	return `"` + strings.ReplaceAll(escaped(text), `"`, `\(dq`) + `"`
 }
 
-// escaped returns text of which roff takes nothing for a request of its own.
+// escaped escapes text, so that roff finds no requests in it.
 func escaped(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, "-", `\-`, "\n", " ").Replace(text)
 	if strings.HasPrefix(text, ".") || strings.HasPrefix(text, "'") {

@@ -5,10 +5,10 @@ import (
 	"path/filepath"
 )
 
-// usedSpace returns the bytes that the files beneath dir take.
+// usedSpace returns how many bytes the files below dir take.
 func usedSpace(dir string) int64 {
 	var sum int64
-	// A file that disappears meanwhile is not counted; the figure is a rough one anyway.
+	// A file that disappears in the meantime is not counted; the number is approximate anyway.
 	_ = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return nil //nolint:nilerr // see above

@@ -11,25 +11,27 @@ import (
 )
 
 const (
-	// roomNeeded is how much must be free before the streams are opened again, and lookEvery how often that is
-	// looked at. Between two attempts is at least resumePause.
+	// roomNeeded is how much space must be free before the streams are reopened, and lookEvery how often that
+	// is checked. There is at least resumePause between two attempts.
 	roomNeeded  = 64 << 20
 	lookEvery   = time.Second
 	resumePause = 10 * time.Second
 )
 
-// storeFailed begins the lines in which the server says that a message could not be written. What a client
-// sends stands only in lines that begin otherwise: no words of it close the streams of all.
+// storeFailed is the beginning of the server's log lines about messages that could not be written. Text of a
+// client occurs only in lines with another beginning, so no client can make the server close the streams of
+// all.
 const storeFailed = "JetStream failed to store a msg on stream "
 
-// noSpace reports whether a line of the server's log says that a message could not be written for want of room.
+// noSpace reports whether a line of the server's log says that a message could not be written because the disk
+// is full.
 func noSpace(line string) bool {
 	return strings.HasPrefix(line, storeFailed) &&
 		(strings.Contains(line, "no space left") || strings.Contains(line, "not enough space on the disk")) // Windows
 }
 
-// resume opens the streams again once there is room. A stream that could not be written to is not written to
-// again, until somebody opens it anew: the server keeps the error.
+// resume reopens the streams once there is space. After a failed write, the server keeps the error and writes
+// nothing more to the stream until it is reopened.
 func (s *Server) resume(ctx context.Context) {
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
@@ -51,15 +53,15 @@ func (s *Server) resume(ctx context.Context) {
 	}
 }
 
-// reopen closes and opens all streams. Clients stay connected, and what they ask for meanwhile fails.
+// reopen closes and opens all streams. Clients stay connected; their requests in between fail.
 func (s *Server) reopen() {
 	err := s.nats.ShutdownJetStream()
 	if err == nil {
-		s.log.full.Store(false) // nothing is written now
+		s.log.full.Store(false) // nothing is written at this moment
 		err = s.nats.EnableJetStream(&server.JetStreamConfig{StoreDir: s.dir, SyncInterval: syncInterval, MaxStore: maxStore(s.dir)})
 	}
 	if err != nil {
-		s.log.full.Store(true) // and again
+		s.log.full.Store(true) // try again
 		s.log.log.Error("the streams can't be opened again after the disk was full", "error", err)
 		return
 	}

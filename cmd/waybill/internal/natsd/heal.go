@@ -9,8 +9,8 @@ import (
 )
 
 // heal removes state files of consumers that contain only zeros. A power cut leaves such files,
-// as the server does not force them to the disk. The server can't read them, and never makes
-// their consumers again. A consumer without a state file gets all messages of its stream again.
+// because the server does not force them to disk. The server can't read them, and does not recreate
+// their consumers. A consumer without a state file gets all messages of its stream again.
 func heal(dir string, log *slog.Logger) error {
 	states, err := filepath.Glob(filepath.Join(dir, "jetstream", "*", "streams", "*", "obs", "*", "o.dat"))
 	if err != nil {

@@ -8,11 +8,11 @@ import (
 	"sync/atomic"
 )
 
-// bridge hands the server's log lines on. What a client of the bus may have put into them
+// bridge passes the server's log lines to the logger. Text that may come from a client of the bus
 // is an attribute, which the handler quotes.
 type bridge struct {
 	log  *slog.Logger
-	full atomic.Bool // the server has said that the disk is full
+	full atomic.Bool // the server has reported a full disk
 
 	mu    sync.Mutex
 	fatal error
@@ -36,8 +36,8 @@ func (b *bridge) Errorf(format string, v ...any) {
 	b.log.Error("nats-server", text, line)
 }
 
-// Fatalf must not end the process as the server's own logger does: others have to stop
-// in order.
+// Fatalf does not end the process, unlike the server's own logger: other parts have to stop in
+// order.
 func (b *bridge) Fatalf(format string, v ...any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// syncInterval is how often written data is forced to disk. It limits what a
-	// power cut can take of events that were published straight to NATS.
+	// syncInterval is how often written data is forced to disk. It limits how many events that were published
+	// directly on NATS a power cut can lose.
 	syncInterval = 200 * time.Millisecond
 	startTimeout = 30 * time.Second
 	maxPayload   = 1 << 20
@@ -32,7 +32,7 @@ const (
 // Options of a server.
 type Options struct {
 	Addr   string // host:port; port 0 takes a free one
-	Dir    string // the streams lie here; the caller sees to it that nobody else uses it
+	Dir    string // folder of the streams; the caller makes sure that no other process uses it
 	Logger *slog.Logger
 }
 
@@ -44,13 +44,13 @@ type Server struct {
 	log  *bridge
 }
 
-// Start starts a server and waits until it takes connections.
+// Start starts a server and waits until it accepts connections.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	host, port, err := split(o.Addr)
 	if err != nil {
 		return nil, err
 	}
-	// The server itself ends the process when it can't listen, so that is tried first.
+	// The server ends the process when it can't listen, so that is tried first.
 	var listen net.ListenConfig
 	probe, err := listen.Listen(ctx, "tcp", o.Addr)
 	if err != nil {
@@ -111,10 +111,10 @@ func maxStore(dir string) int64 {
 	return int64(float64(free+usedSpace(dir)) * storeShare)
 }
 
-// InProcess lets a client of this process join without a socket.
+// InProcess lets a client in this process connect without a socket.
 func (s *Server) InProcess() nats.InProcessConnProvider { return s.nats }
 
-// URL returns where clients connect to.
+// URL returns the URL for clients.
 func (s *Server) URL() string {
 	port := ""
 	if address, ok := s.nats.Addr().(*net.TCPAddr); ok {
@@ -127,8 +127,8 @@ func (s *Server) URL() string {
 	return "nats://" + net.JoinHostPort(host, port)
 }
 
-// Run keeps the server running until ctx is done, then ends it with its files whole. When its disk was full, it goes
-// on once there is room.
+// Run keeps the server running until ctx is done, then stops it with complete files. After its disk was full, it
+// resumes the streams once there is space.
 func (s *Server) Run(ctx context.Context) error {
 	var resuming sync.WaitGroup
 	defer resuming.Wait()

@@ -1,5 +1,5 @@
-// Package trial tries a receiver as deliveries do: by the same rules for its address, over the same
-// connections, with the same signature.
+// Package trial tests a receiver in the way of deliveries: by the same rules for its address, over the
+// same connections, with the same signature.
 package trial
 
 import (
@@ -26,17 +26,17 @@ const (
 	groupAnswers = "Answers"
 )
 
-// Options say what is tried.
+// Options of a trial.
 type Options struct {
 	URL string
-	// Secret signs the test event; Known says that the receiver has it. One that is made for the trial
-	// is not known to it.
+	// Secret signs the test event; Known says that the receiver has it. The receiver does not know a
+	// secret that is made for the trial.
 	Secret signature.Key
 	Known  bool
 
 	Policy  egress.Policy
 	RootCAs *x509.CertPool // nil: the system's
-	Timeout time.Duration  // of a request
+	Timeout time.Duration  // of each request
 	Version string
 }
 
@@ -104,7 +104,7 @@ func addresses(list []netip.Addr) string {
 	return strings.Join(texts, ", ")
 }
 
-// refusal explains a URL that no webhook may have.
+// refusal explains why no webhook may have a URL.
 func (t *trial) refusal(why string) judge.Finding {
 	do := "correct the URL"
 	if strings.Contains(why, settings.EgressAllow) {
@@ -143,7 +143,7 @@ func (t *trial) unreachable(err *egress.Error) judge.Finding {
 	return judge.Bad(err.Text()+" ("+text+")", "Callbacks are tried again by the schedule, and none arrives.", do)
 }
 
-// tls judges the connection's certificate. That it is trusted is known by now.
+// tls judges the connection's certificate. It has already been found to be trusted.
 func (t *trial) tls(state *tls.ConnectionState, handshake time.Duration) {
 	leaf := state.PeerCertificates[0]
 	t.note(groupReach, "tls", judge.Good(fmt.Sprintf("%s, %s, handshake in %s", tls.VersionName(state.Version), tls.CipherSuiteName(state.CipherSuite), units.Duration(handshake)), "The connection is encrypted."))
@@ -172,8 +172,8 @@ func (t *trial) tls(state *tls.ConnectionState, handshake time.Duration) {
 	t.note(groupReach, "certificate", judge.Good(text, "Nothing is to be done yet."))
 }
 
-// answers sends the test event: signed rightly, signed by somebody else, and, if that can show
-// anything, with an old time.
+// answers sends the test event: with a correct signature, with that of another secret, and, if that
+// can show anything, with an old time.
 func (t *trial) answers(ctx context.Context) {
 	right, ok := t.send(ctx, t.Secret, t.now)
 	t.add(groupAnswers, judge.Signed(right, t.Known, t.Timeout)...)
@@ -191,11 +191,11 @@ func (t *trial) answers(ctx context.Context) {
 	}
 }
 
-// stranger is a secret that the receiver can't know.
+// stranger returns a secret that the receiver can't know.
 func stranger() signature.Key {
 	key, err := signature.ParseSecret(domain.NewSecret().Reveal())
 	if err != nil {
-		panic(err) // it is one of ours
+		panic(err) // can't fail: we have made it
 	}
 	return key
 }

@@ -11,14 +11,14 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// shortID is how much of an id a list on a terminal shows at least: of a UUID the time in it, to the
-// millisecond, so that hardly any other begins so.
+// shortID is the minimum length of an id in a list on a terminal: of a UUID, its time to the millisecond, so that hardly
+// any other id has the same beginning.
 const shortID = 13
 
-// deliveryID is how long the id of a delivery is.
+// deliveryID is the length of a delivery's id.
 const deliveryID = 22
 
-// Short reports whether a text is too short for an id of a list's things.
+// Short reports whether a text is too short for an id in a list.
 func Short(list, text string) bool {
 	if list == deliveriesPath {
 		return len(text) < deliveryID
@@ -26,14 +26,15 @@ func Short(list, text string) bool {
 	return len(text) < len("01999c2e-0000-7000-8000-000000000000")
 }
 
-// Beginning is what was given for an id and is too short for one.
+// Beginning is a text that was given for an id and is too short for one.
 type Beginning struct {
-	List string // of the things with such ids
+	List string // path of the list of the things with such ids
 	Text string
 	Put  func(id string)
 }
 
-// Beginnings returns what of the input must be a whole id before it is sent: no answer says that there is no such thing.
+// Beginnings returns the parts of the input that must be completed to whole ids before they are sent, because no answer
+// would say that the thing does not exist.
 func (v Verb) Beginnings(in *Input) []Beginning {
 	var list []Beginning
 	for i, arg := range v.Args[:len(in.Args)] {
@@ -43,14 +44,14 @@ func (v Verb) Beginnings(in *Input) []Beginning {
 	}
 	for _, value := range in.Values {
 		if text := value.text; value.set && value.flag.List != "" && Short(value.flag.List, text) {
-			list = append(list, Beginning{List: value.flag.List, Text: text, Put: func(id string) { _ = value.Set(id) }}) // any text is a value
+			list = append(list, Beginning{List: value.flag.List, Text: text, Put: func(id string) { _ = value.Set(id) }}) // any text is accepted as a value
 		}
 	}
 	return list
 }
 
-// Narrow has the request of a list ask only for things whose ids may begin with the text: the id of a delivery begins
-// with a time.
+// Narrow restricts the request of a list to things whose ids may begin with the text: the id of a delivery begins with a
+// time.
 func Narrow(r *Request, text string) {
 	r.Query = url.Values{"limit": {strconv.Itoa(Most)}}
 	rest := deliveryID - len(text)
@@ -65,14 +66,14 @@ func Narrow(r *Request, text string) {
 	}
 }
 
-// Further has the request ask for the page after the answer, which had so many things. more is false when there is
-// none. Lists that go on from a cursor have no end that could be waited for: of them cut says that there is more.
+// Further changes the request to ask for the page after the answer, which had things entries. more is false when there
+// is none. A list with a cursor may have no end to wait for: cut says that such a list continues.
 func Further(r *Request, answer []byte, things int) (more, cut bool) {
 	tree, err := decode(answer)
 	if err != nil {
 		return false, false
 	}
-	offset, _ := strconv.Atoi(r.Query.Get("offset")) // none is 0
+	offset, _ := strconv.Atoi(r.Query.Get("offset")) // a missing offset is 0
 	offset += things
 	r.Query.Set("offset", strconv.Itoa(offset))
 	if _, bare := tree.([]any); bare {
@@ -85,7 +86,7 @@ func Further(r *Request, answer []byte, things int) (more, cut bool) {
 // ListOf returns the request for the list at a path.
 func ListOf(path string) *Request { return &Request{Method: http.MethodGet, Path: path} }
 
-// shorten cuts ids to what tells them from each other.
+// shorten cuts ids to the length that distinguishes them.
 func shorten(ids []string) {
 	length := shortID
 	sorted := slices.Sorted(slices.Values(ids))

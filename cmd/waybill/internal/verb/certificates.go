@@ -11,7 +11,7 @@ const (
 	certificatePath  = certificatesPath + "/{certificateId}"
 )
 
-// certificates are those of CAs whose clients an account lets in.
+// certificates returns the noun of CA certificates, whose clients an account lets in.
 func certificates() Noun {
 	view := View{None: "There are no CA certificates.", Columns: append([]Column{
 		{Title: "ID", Member: "id", Form: Ident}, {Title: "NAME", Member: "name"}, {Title: "SUBJECT", Member: "certificateInfo.subject", Shrinks: true},

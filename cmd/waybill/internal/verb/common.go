@@ -6,7 +6,7 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// Paths that several operations begin with.
+// Beginnings of the paths of several operations.
 const (
 	accountPath  = "/v1/accounts/{account}"
 	projectsPath = accountPath + "/projects"
@@ -19,7 +19,8 @@ const (
 	deliveriesPath = "/v1/deliveries"
 )
 
-// onceKey is said when an answer shows a key. onceConsumersKey is said of one whose bucket may keep it.
+// onceKey is printed when an answer shows a key. onceConsumersKey is printed for a key whose bucket may
+// store it.
 const (
 	onceKey          = "The key is shown in full only now. Keep it where only its user can read it."
 	onceConsumersKey = "The key is shown in full only now, unless its bucket keeps keys. Keep it where only its user can read it."
@@ -43,11 +44,11 @@ func keyArg() Arg {
 
 func newName(word string) Arg { return Arg{Word: word, To: "name"} }
 
-// newBucket and newConsumer are things that are yet to be made: nothing completes them.
+// newBucket and newConsumer are arguments for things that do not exist yet, without completion.
 func newBucket() []Arg   { return []Arg{newName("BUCKET")} }
 func newConsumer() []Arg { return []Arg{bucketArg(), newName("CONSUMER")} }
 
-// paging is what lists take that say how long they are.
+// paging returns the flags of lists that have a known length.
 func paging() []Flag {
 	return []Flag{
 		{Name: "limit", Usage: "how many to list, at most 1000", Kind: Integer, In: InQuery},
@@ -55,7 +56,7 @@ func paging() []Flag {
 	}
 }
 
-// scrolling is what lists take that go on from a cursor.
+// scrolling returns the flags of lists with a cursor.
 func scrolling() []Flag {
 	return []Flag{
 		{Name: "limit", Usage: "how many to list, at most 1000; default 100", Kind: Integer, In: InQuery},
@@ -63,7 +64,7 @@ func scrolling() []Flag {
 	}
 }
 
-// span is a time range.
+// span returns the flags of a time range.
 func span(since, until string) []Flag {
 	return []Flag{
 		{Name: "since", Usage: "a `time`, or how long ago, such as 90m", Kind: Past, In: InQuery, To: since},
@@ -77,17 +78,17 @@ func tagging() []Flag {
 	return []Flag{{Name: "tag", Usage: "a `name=value` of its tags; may be repeated", Kind: Pairs, To: "tags"}}
 }
 
-// retagging is tagging of what has tags already.
+// retagging returns the flags that change existing tags.
 func retagging() []Flag {
 	return []Flag{{Name: "tag", Usage: "a `name=value`; may be repeated; replaces all tags; empty: none", Kind: Pairs, To: "tags"}}
 }
 
-// having filters a list by tags.
+// having returns the flag that filters a list by tags.
 func having() []Flag {
 	return []Flag{{Name: "tag", Usage: "only those with this tag, `name=value`; may be repeated", Kind: Pairs, In: InQuery}}
 }
 
-// onlyIf refuses what does not have the tags.
+// onlyIf returns the flag that refuses things without the tags.
 func onlyIf() []Flag {
 	return []Flag{{Name: "if-tag", Usage: "only if the bucket or consumer has this tag, `name=value`; may be repeated", Kind: Pairs, In: InQuery, To: "tag"}}
 }
@@ -99,7 +100,7 @@ func keyFormat() []Flag {
 	}}
 }
 
-// including asks for what belongs to a consumer.
+// including returns the flags that add the parts of a consumer.
 func including() []Flag {
 	return concat([]Flag{
 		{Name: "include-api-keys", Usage: "with its keys", Kind: Bool, In: InQuery},
@@ -117,7 +118,7 @@ func words[T ~string](list []T) []string {
 
 func eventTypes() []string { return words(domain.EventTypes()) }
 
-// webhookTypes are those of events and of alerts.
+// webhookTypes returns the types of events and alerts.
 func webhookTypes() []string { return words(domain.WebhookTypes()) }
 
 func describedAs() Column {
@@ -127,7 +128,7 @@ func taggedAs() Column {
 	return Column{Title: "TAGS", Member: "tags", Form: Labels, Shrinks: true, Spare: true}
 }
 
-// made returns the columns of when a thing was made and changed.
+// made returns the columns for the times when a thing was made and changed.
 func made() []Column {
 	return []Column{
 		{Title: "CREATED", Member: "createdOn", Form: Moment, Spare: true},
@@ -135,7 +136,7 @@ func made() []Column {
 	}
 }
 
-// whoAmI is a noun and a verb in one.
+// whoAmI returns a noun that is also its only verb.
 func whoAmI() Noun {
 	return Noun{Name: "whoami", Self: &Verb{
 		Name: "whoami", Short: "Show which account and consumer a key belongs to, and its scopes",

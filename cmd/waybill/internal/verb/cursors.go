@@ -20,7 +20,7 @@ func WebhookArg() []Arg {
 	return arg
 }
 
-// Cursors are what can be done with the named cursors of a webhook's feed.
+// Cursors returns the verbs for the named cursors of a webhook's feed.
 func Cursors() Noun {
 	const path = webhooksPath + "/{id}/cursors"
 	named := append(webhookArg(), Arg{Word: "NAME", To: "name", List: path, ID: "name"})

@@ -11,7 +11,7 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// Deployments is the noun that has further verbs, which follow a build.
+// Deployments is the noun that has further commands, which follow a build.
 const Deployments = "deployments"
 
 const (
@@ -24,17 +24,17 @@ func ProjectNames() Verb {
 	return Verb{Args: []Arg{projectArg("PROJECT")}}
 }
 
-// DeploymentArg is the argument that names a deployment.
+// DeploymentArg returns the argument that names a deployment.
 func DeploymentArg() []Arg {
 	return []Arg{deploymentArg("DEPLOYMENT", "deploymentName")}
 }
 
-// deploymentArg offers the deployments of all projects: there is no list of them.
+// deploymentArg offers the deployments of each project for completion: there is no list of all.
 func deploymentArg(word, to string) Arg {
 	return Arg{Word: word, To: to, List: deploymentsPath, ID: "name", Each: projectsPath, EachTo: "projectName"}
 }
 
-// BuildArgs are the arguments that name a build, which may be left out.
+// BuildArgs returns the arguments that name a build, which may be left out.
 func BuildArgs() []Arg {
 	return append(DeploymentArg(), Arg{Word: "[BUILD-ID]", To: "buildId", List: deploymentPath + "/builds", ID: "id", Optional: true})
 }
@@ -120,7 +120,7 @@ func deployments() Noun {
 	}
 }
 
-// tellCalls writes how many calls each consumer had, by status.
+// tellCalls writes the number of calls of each consumer, by status.
 func tellCalls(w io.Writer, thing map[string]any, _ int) {
 	data, _ := thing["data"].(members)
 	stats, _ := data["stats"].([]any)
@@ -140,7 +140,7 @@ func tellCalls(w io.Writer, thing map[string]any, _ int) {
 	terminal.Table(w, []string{"CONSUMER", "STATUS", "CALLS"}, rows)
 }
 
-// RequestLogs returns the path of the log of a deployment's requests.
+// RequestLogs returns the path of the request log of a deployment.
 func RequestLogs(deployment string) string {
 	return strings.Replace(deploymentPath, "{deploymentName}", url.PathEscape(deployment), 1) + "/request-logs"
 }

@@ -62,7 +62,7 @@ func customDomains() Noun {
 	}
 }
 
-// certificateFiles puts the contents of the files into the body.
+// certificateFiles puts the contents of the certificate files into the body.
 func certificateFiles(r *Request, in *Input) error {
 	chain, err := in.Read(in.Args[1])
 	if err != nil {
@@ -76,7 +76,7 @@ func certificateFiles(r *Request, in *Input) error {
 	return err
 }
 
-// tellDomain says how far a custom domain has come, and what is missing.
+// tellDomain writes the state of a custom domain, and what is missing.
 func tellDomain(w io.Writer, thing map[string]any, _ int) {
 	say := func(name string) string { return Column{Member: name}.text(thing) }
 	fmt.Fprintf(w, "%s is %s. ", say("hostname"), say("status"))

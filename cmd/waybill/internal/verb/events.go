@@ -8,7 +8,7 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// allEvents registers a webhook for all events when none is named.
+// allEvents adds all events to the registration of a webhook when none is given.
 func allEvents(r *Request, in *Input) error {
 	if in.Text("events") != "" {
 		return nil
@@ -25,7 +25,7 @@ func allEvents(r *Request, in *Input) error {
 	return err
 }
 
-// fromFile sends a file as it is.
+// fromFile makes the body from a file, unchanged.
 func fromFile(r *Request, in *Input) error {
 	text, err := in.Read(in.Args[0])
 	if err != nil {
@@ -35,7 +35,7 @@ func fromFile(r *Request, in *Input) error {
 	return nil
 }
 
-// ofShipment selects by what events are about.
+// ofShipment returns the flag that selects events by their shipment.
 func ofShipment() Flag {
 	return Flag{Name: "shipment", Usage: "only of the shipment with this `id`", In: InQuery, To: "shipmentId"}
 }
@@ -81,7 +81,7 @@ func events() Noun {
 				Method: http.MethodGet, Path: eventsPath + "/{id}",
 				Args: []Arg{{Word: "EVENT-ID", To: "id", List: eventsPath, ID: "id"}},
 				Show: View{
-					Rows: "-", // its data is no list
+					Rows: "-", // its data is not a list
 					Columns: []Column{
 						{Title: "ID", Member: "id"}, {Title: "TYPE", Member: "type"}, {Title: "TIMESTAMP", Member: "timestamp"},
 						{Title: "RECEIVED", Member: "receivedAt", Form: Moment}, {Title: "DATA", Member: "data", Form: JSON},

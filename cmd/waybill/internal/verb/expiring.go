@@ -2,7 +2,7 @@ package verb
 
 import "net/http"
 
-// ending is what ends soon.
+// ending returns the noun of things that expire soon.
 func ending() Noun {
 	return Noun{Name: "expiring", Self: &Verb{
 		Name: "expiring", Short: "List certificates, keys and secrets that end within 14 days",

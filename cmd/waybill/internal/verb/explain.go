@@ -41,7 +41,7 @@ func whichDelivery(r *Request, in *Input) error {
 	return nil
 }
 
-// tellExplanation writes an explanation in sentences: none of them is cut.
+// tellExplanation writes an explanation in sentences, without cutting any.
 func tellExplanation(w io.Writer, thing map[string]any, width int) {
 	text := func(from members, name string) string {
 		value, _ := from[name].(string)
@@ -69,7 +69,7 @@ func tellExplanation(w io.Writer, thing map[string]any, width int) {
 }
 
 // answered returns the body of the last answer, in one line: of the delivery's last attempt, otherwise the
-// one that a check tells of.
+// one in a check.
 func answered(thing members) string {
 	delivery, _ := thing["delivery"].(members)
 	attempts, _ := delivery["attempts"].([]any)
@@ -85,7 +85,7 @@ func answered(thing members) string {
 	return strings.TrimSpace(status.String() + " " + terminal.Clean(strings.Join(strings.Fields(body), " ")))
 }
 
-// toldAnswer returns the answer that the last check tells of.
+// toldAnswer returns the answer in the last check that has one.
 func toldAnswer(thing members) string {
 	chain, _ := thing["chain"].([]any)
 	if len(chain) == 0 {

@@ -6,10 +6,10 @@ import (
 	"net/http"
 )
 
-// noFilter says on the command line that a webhook is to have no filter.
+// noFilter is the value on the command line that removes the filter of a webhook.
 const noFilter = "none"
 
-// filterTest tries a filter on events that there are.
+// filterTest returns the verb that tries a filter on existing events.
 func filterTest() Verb {
 	return Verb{
 		Name: "filter-test", Short: "Try a filter on the last events; nothing is sent",

@@ -16,15 +16,15 @@ import (
 	"waybill.dev/shared/units"
 )
 
-// Form is how a value is written.
+// Form is the form in which a value is printed.
 type Form int
 
 // The forms.
 const (
 	Plain  Form = iota
-	Moment      // on a terminal how long ago it was, or how soon it will be
-	Mark        // a moment that stays one on a terminal: rows are by it
-	Exact       // a moment, with its fractions of a second where it stays one
+	Moment      // on a terminal as the time since then, or until then
+	Mark        // a moment that is printed as one on a terminal, too: the rows are identified by it
+	Exact       // a moment, with its fractions of a second if it is printed as one
 	YesNo
 	Joined
 	Labels
@@ -32,13 +32,13 @@ const (
 	JSON
 	Span   // seconds
 	Things // resources of the audit log, by name
-	Types  // event types, on a terminal without what they have in common
-	Link   // a URL, in lists on a terminal without its scheme, and cut in its middle: its end tells it from others of its host
-	Ident  // an id that commands take, in lists on a terminal as much of it as tells it from the others
-	Until  // a moment that what is due may be behind
+	Types  // event types, on a terminal without their common beginning
+	Link   // a URL, in lists on a terminal without its scheme, and cut in its middle: its end distinguishes it from others of its host
+	Ident  // an id that commands accept, in lists on a terminal cut to the length that distinguishes it
+	Until  // a moment; things that are due may be later than it
 	Took   // milliseconds
-	Phases // of an attempt
-	Word   // of several words, written as one
+	Phases // phases of an attempt
+	Word   // several words, written as one
 )
 
 func (f Form) write(value any) string {
@@ -61,7 +61,7 @@ func (f Form) write(value any) string {
 		return strconv.Itoa(len(list))
 	case JSON:
 		var text strings.Builder
-		_ = terminal.JSONLine(&text, value) // it was JSON before
+		_ = terminal.JSONLine(&text, value) // can't fail: it was read from JSON
 		return strings.TrimSuffix(text.String(), "\n")
 	case Span:
 		return fmt.Sprint(value) + " s"
@@ -76,7 +76,7 @@ func (f Form) write(value any) string {
 	}
 }
 
-// moment leaves out fractions of seconds.
+// moment removes fractions of seconds.
 func moment(text string) string {
 	at, ok := rfc3339.Parse(text)
 	if !ok {
@@ -85,7 +85,7 @@ func moment(text string) string {
 	return at.Format(time.RFC3339)
 }
 
-// short writes a value for a list on a terminal.
+// short formats a value for a list on a terminal.
 func (f Form) short(value any, now time.Time) string {
 	switch f {
 	case Types:
@@ -110,7 +110,7 @@ func (f Form) short(value any, now time.Time) string {
 	}
 }
 
-// beside returns what a single thing shows on a terminal beside a moment.
+// beside returns the text that a single thing shows after a moment on a terminal.
 func (f Form) beside(value any, now time.Time) string {
 	if at, ok := rfc3339.Parse(fmt.Sprint(value)); ok && (f == Moment || f == Until) {
 		if near := units.Since(at, now); near != at.UTC().Format(time.DateOnly) {
@@ -120,7 +120,7 @@ func (f Form) beside(value any, now time.Time) string {
 	return ""
 }
 
-// milliseconds writes a number of milliseconds.
+// milliseconds formats a number of milliseconds.
 func milliseconds(value any) string {
 	number, ok := value.(json.Number)
 	if !ok {
@@ -133,7 +133,7 @@ func milliseconds(value any) string {
 	return units.Duration(time.Duration(ms * float64(time.Millisecond)))
 }
 
-// phases writes those that there were, in their order.
+// phases formats the phases that an attempt had, in their order.
 func phases(value any) string {
 	thing, _ := value.(members)
 	var words []string
@@ -147,7 +147,7 @@ func phases(value any) string {
 	return strings.Join(words, ", ")
 }
 
-// several writes a word of several words as several: behind shipment.
+// several splits a compound word into words: behind shipment.
 func several(word string) string {
 	var b strings.Builder
 	for _, r := range word {
@@ -208,7 +208,7 @@ func labels(value any) string {
 	return strings.Join(words, ",")
 }
 
-// wrap breaks a list after its commas, so that it is not wider than width.
+// wrap breaks a list after its commas, so that it fits into width.
 func (f Form) wrap(text string, width int) []string {
 	var lines []string
 	for (f == Joined || f == Labels || f == Types) && utf8.RuneCountInString(text) > width {

@@ -2,7 +2,7 @@ package verb
 
 import "fmt"
 
-// IDs returns the id of each thing of an answer, or its name where it has none.
+// IDs returns the id of each thing in an answer, or its name if it has none.
 func (v View) IDs(answer []byte) []string {
 	tree, err := decode(answer)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"waybill.dev/cmd/internal/terminal"
 )
 
-// statistics is a noun and a verb in one.
+// statistics returns a noun that is also its only verb.
 func statistics() Noun {
 	return Noun{Name: "statistics", Self: &Verb{
 		Name: "statistics", Short: "Count events, deliveries and attempts by time",
@@ -45,11 +45,11 @@ func webhookHealth() Verb {
 	}
 }
 
-// tellHealth writes a webhook's health: what is the matter first.
+// tellHealth writes a webhook's health, beginning with its problem.
 func tellHealth(w io.Writer, thing map[string]any, width int) {
 	of := func(c Column, from members) string { return terminal.Clean(c.text(from)) + c.beside(from, width) }
 	if degraded, _ := thing["degraded"].(bool); degraded {
-		thing["state"] = "degraded" // as lists have it
+		thing["state"] = "degraded" // as in lists
 	}
 	fmt.Fprintf(w, "%s\n", of(Column{Member: "state", Form: Word}, thing))
 	for _, line := range []struct {

@@ -9,12 +9,12 @@ import (
 
 const jobsPath = "/v1/jobs"
 
-// dryRun has an operation only say what it would do.
+// dryRun returns the flag that makes an operation only show a preview.
 func dryRun() Flag {
 	return Flag{Name: "dry-run", Usage: "only say what it would do", Kind: Bool, To: "dryRun"}
 }
 
-// madeColumns show a job that was made, or what it would do.
+// madeColumns returns the columns of a new job, or of its preview.
 func madeColumns(title string) []Column {
 	return []Column{
 		{Title: title, Member: "id"},
@@ -42,7 +42,7 @@ func jobColumns() []Column {
 	}
 }
 
-// retryMany sends what a filter selects again.
+// retryMany returns the verb that sends the deliveries of a filter again.
 func retryMany() Verb {
 	return Verb{
 		Name: "retry-all", Short: "Send all deliveries that a filter selects again",
@@ -66,7 +66,7 @@ func retryMany() Verb {
 	}
 }
 
-// resendFilters select what is sent again.
+// resendFilters returns the flags that select the deliveries to send again.
 func resendFilters() []Flag {
 	return []Flag{
 		{Name: "event", Usage: "only of the event with this `id`", To: "eventId"},
@@ -79,10 +79,10 @@ func resendFilters() []Flag {
 	}
 }
 
-// JobView shows a job.
+// JobView returns the view of a job.
 func JobView() View { return View{Columns: jobColumns()} }
 
-// JobPath returns where a job is.
+// JobPath returns the path of a job.
 func JobPath(id string) string { return jobsPath + "/" + url.PathEscape(id) }
 
 func jobs() Noun {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// maxKeys bounds what one command makes.
+// maxKeys bounds the keys that one command makes.
 const maxKeys = 1000
 
 func keyColumns() []Column {
@@ -71,7 +71,7 @@ func keys() Noun {
 	}
 }
 
-// rollKeys is a verb of consumers and of their keys.
+// rollKeys returns a verb of consumers and of their keys.
 func rollKeys(noun string) Verb {
 	return Verb{
 		Name: "roll", Short: "Make a new key and let the others expire",
@@ -87,12 +87,11 @@ func rollKeys(noun string) Verb {
 	}
 }
 
-// severalKeys makes one request for all keys that are wanted, and reads a key that is
-// brought along.
+// severalKeys makes one request for all keys, and reads a key that the user supplies.
 func severalKeys(r *Request, in *Input) error {
 	count := 1
 	if text := in.Text("count"); text != "" {
-		count, _ = strconv.Atoi(text) // a number by its kind; what is too large is none here
+		count, _ = strconv.Atoi(text) // the flag's kind is a number; one that is too large counts as none
 		if count < 1 || count > maxKeys {
 			return misusef("--count must be from 1 to %d", maxKeys)
 		}

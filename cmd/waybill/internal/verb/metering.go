@@ -12,7 +12,7 @@ const (
 	subscriptionPath = consumerPath + "/subscription"
 )
 
-// fileAt sends a file as the body of a request.
+// fileAt returns an Adjust that makes the body from a file.
 func fileAt(at int) func(*Request, *Input) error {
 	return func(r *Request, in *Input) error {
 		text, err := in.Read(in.Args[at])

@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// Members that tables have and the API's lists do not.
+// Members that tables have and the API's lists do not have.
 const (
 	hostMember   = "(host)"
 	answerMember = "(answer)"
 	stateMember  = "(state)"
 )
 
-// Most is how many things of a list one answer has at most.
+// Most is how many entries of a list one answer has at most.
 const Most = 1000
 
-// hostsAndAnswers puts the webhook's host and the last answer into rows of deliveries.
+// hostsAndAnswers adds the webhook's host and the last answer to rows of deliveries.
 func hostsAndAnswers(ask Ask, rows []map[string]any) {
 	hosts := hostsOf(ask, rows)
 	for _, row := range rows {
@@ -32,7 +32,7 @@ func hostsAndAnswers(ask Ask, rows []map[string]any) {
 	}
 }
 
-// hostsOf returns, by webhook id, the hosts of the webhooks that the rows name.
+// hostsOf returns the hosts of the webhooks in the rows, by webhook id.
 func hostsOf(ask Ask, rows []map[string]any) map[string]string {
 	hosts := make(map[string]string)
 	wanted := make(map[string]bool)
@@ -57,8 +57,8 @@ func hostsOf(ask Ask, rows []map[string]any) map[string]string {
 	return hosts
 }
 
-// stateOfWebhooks says of each webhook how it is doing, as its health has it, why it is off, and how much
-// waits for it.
+// stateOfWebhooks adds the state of each webhook from its health, the reason why it is inactive, and the
+// number of waiting deliveries.
 func stateOfWebhooks(_ Ask, rows []map[string]any) {
 	for _, row := range rows {
 		var words []string
@@ -90,7 +90,7 @@ func stateOfWebhooks(_ Ask, rows []map[string]any) {
 	}
 }
 
-// read asks for JSON; what can't be had is empty.
+// read reads JSON; on a failure the answer is empty.
 func read[T any](ask Ask, path string) (answer T) {
 	text, err := ask(path)
 	if err != nil || json.Unmarshal(text, &answer) != nil {

@@ -5,7 +5,7 @@ import (
 	"net/url"
 )
 
-// Page returns the path of the console's page that shows what a reading verb shows; empty: there is none.
+// Page returns the path of the console's page with the result of a reading verb; empty: there is none.
 func (v Verb) Page(in *Input) string {
 	page := pages()[v.Path]
 	if v.Method != http.MethodGet || page == "" {
@@ -14,7 +14,7 @@ func (v Verb) Page(in *Input) string {
 	return fill(page, in.names(v.Args, url.PathEscape))
 }
 
-// pages are the console's pages by the API's paths.
+// pages returns the console's pages by the API's paths.
 func pages() map[string]string {
 	return map[string]string{
 		webhooksPath: "/console/webhooks", webhooksPath + "/{id}": "/console/webhooks/{id}",

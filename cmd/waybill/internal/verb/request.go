@@ -11,26 +11,26 @@ import (
 	"waybill.dev/cmd/internal/terminal"
 )
 
-// MisuseError is an error in what a person gave.
+// MisuseError is an error in a user's input.
 type MisuseError struct{ error }
 
 func (e MisuseError) Unwrap() error { return e.error }
 
 func misusef(format string, args ...any) error { return MisuseError{fmt.Errorf(format, args...)} }
 
-// Request is what is sent to the API.
+// Request is a request to the API.
 type Request struct {
 	Method string
-	// Path may still name the account: see In.
+	// Path may contain {account}: see In.
 	Path  string
 	Query url.Values
-	Body  []byte // nil: none
+	Body  []byte // nil: no body
 }
 
 // NeedsAccount reports whether the path is an account's.
 func (r *Request) NeedsAccount() bool { return strings.Contains(r.Path, "{account}") }
 
-// In makes the path one of the account's.
+// In inserts the account into the path.
 func (r *Request) In(account string) {
 	r.Path = fill(r.Path, map[string]string{"account": url.PathEscape(account)})
 }
@@ -47,21 +47,21 @@ func (r *Request) Target() string {
 	return r.Path + between + r.Query.Encode()
 }
 
-// Input is what a person gave.
+// Input is the input of the user.
 type Input struct {
-	Args   []string // as many as the verb has; fewer only for Completion
+	Args   []string // as many as the verb has; Completion may have fewer
 	Values []*Value
-	// Read returns a file's content; -: standard input.
+	// Read returns the content of a file; -: standard input.
 	Read func(name string) ([]byte, error)
 }
 
-// Text returns the value of a flag as text; empty: it was not given.
+// Text returns the value of a flag as text; empty: not given.
 func (in *Input) Text(flag string) string {
 	text, _ := in.Given(flag)
 	return text
 }
 
-// Given is Text where empty is a value, too; ok is false when the flag was not given.
+// Given is like Text, but distinguishes an empty value; ok is false when the flag was not given.
 func (in *Input) Given(flag string) (text string, ok bool) {
 	for _, v := range in.Values {
 		if v.flag.Name == flag && v.set {
@@ -71,7 +71,7 @@ func (in *Input) Given(flag string) (text string, ok bool) {
 	return "", false
 }
 
-// check says what is missing, and names that would change the path itself.
+// check reports missing input, and names that would change the path itself.
 func (in *Input) check(v Verb) error {
 	for i, arg := range v.Args[:len(in.Args)] {
 		if text := in.Args[i]; text == "" || text == "." || text == ".." {
@@ -93,7 +93,7 @@ func (in *Input) check(v Verb) error {
 	return nil
 }
 
-// Request makes the request that the input asks for.
+// Request makes the request for the input.
 func (v Verb) Request(in *Input) (*Request, error) {
 	if err := in.check(v); err != nil {
 		return nil, err
@@ -123,7 +123,7 @@ func (v Verb) Request(in *Input) (*Request, error) {
 	return r, nil
 }
 
-// target returns the verb's path with the arguments in it.
+// target returns the verb's path with the arguments inserted.
 func (in *Input) target(v Verb) string {
 	path, query, asks := strings.Cut(v.Path, "?")
 	path = fill(path, in.names(v.Args, url.PathEscape))
@@ -133,7 +133,7 @@ func (in *Input) target(v Verb) string {
 	return path
 }
 
-// text returns what is sent for what a person typed.
+// text returns the value to send for typed text.
 func (a Arg) text(typed string) string {
 	if a.URL {
 		return client.WithScheme(typed)
@@ -141,7 +141,7 @@ func (a Arg) text(typed string) string {
 	return typed
 }
 
-// put adds the value to where its flag wants it.
+// put adds the value to the place of its flag.
 func (v *Value) put(query url.Values, members map[string]any) {
 	switch v.flag.In {
 	case InBody:
@@ -163,13 +163,13 @@ func (in *Input) names(args []Arg, escape func(string) string) map[string]string
 	return names
 }
 
-// Sentence fills what a person gave into a sentence.
+// Sentence inserts the user's input into a sentence.
 func (v Verb) Sentence(text string, in *Input) string {
 	return fill(text, in.names(v.Args, terminal.Clean))
 }
 
-// Completion returns what lists the values of the next argument, and the member that has
-// them; ok is false when there is no such list. See Each for each.
+// Completion returns the request for the list with the values of the next argument, and the member
+// that has them; ok is false when there is no such list. See Each for each.
 func (v Verb) Completion(in *Input, each string) (r *Request, member string, ok bool) {
 	next := len(in.Args)
 	if next >= len(v.Args) || v.Args[next].List == "" {
@@ -182,8 +182,8 @@ func (v Verb) Completion(in *Input, each string) (r *Request, member string, ok 
 	return &Request{Method: http.MethodGet, Path: fill(arg.List, names)}, arg.ID, true
 }
 
-// Each returns the request for the names of those of which Completion is asked for one after
-// another; nil: it is asked once, for "".
+// Each returns the request for a list of names. Completion is called for each of these names; nil:
+// it is called once, with "".
 func (v Verb) Each(in *Input) *Request {
 	next := len(in.Args)
 	if next >= len(v.Args) || v.Args[next].Each == "" {
@@ -192,7 +192,7 @@ func (v Verb) Each(in *Input) *Request {
 	return &Request{Method: http.MethodGet, Path: fill(v.Args[next].Each, in.names(v.Args, url.PathEscape))}
 }
 
-// fill replaces {names} by their values, in one pass: what a value has in braces stays.
+// fill replaces {names} by their values, in one pass: braces in a value stay.
 func fill(text string, names map[string]string) string {
 	var pairs []string
 	for name, value := range names {

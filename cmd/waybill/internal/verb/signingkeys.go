@@ -4,7 +4,7 @@ import "net/http"
 
 const signingKeysPath = "/v1/signing-keys"
 
-// signingKeys are the keys that sign callbacks by v1a.
+// signingKeys returns the noun of the keys that sign callbacks by v1a.
 func signingKeys() Noun {
 	view := View{None: "There are no signing keys.", Columns: []Column{
 		{Title: "ID", Member: "id"},

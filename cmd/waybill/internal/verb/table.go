@@ -12,20 +12,20 @@ import (
 )
 
 const (
-	gap = 2 // between columns
-	// least is how narrow a column may become that gives way.
+	gap = 2 // space between columns
+	// least is the minimum width of a column that can shrink.
 	least = 10
 )
 
-// grid is a table before it is written.
+// grid is a table before it is printed.
 type grid struct {
 	columns []Column
 	cells   [][]string // without the titles
 	widths  []int
 }
 
-// printRows writes a table in which ids and names are whole and other text gives way, so
-// that lines are not longer than width.
+// printRows prints a table. Ids and names are complete; other text is cut, so that lines fit into
+// width.
 func printRows(w io.Writer, columns []Column, rows []members, width int) {
 	if len(rows) == 0 {
 		return
@@ -53,7 +53,7 @@ func printRows(w io.Writer, columns []Column, rows []members, width int) {
 	g.write(w)
 }
 
-// cell returns the value as a table shows it. Where nothing has to fit it is written out.
+// cell returns the value in the form of a table. If the width is unlimited, the value is complete.
 func (c Column) cell(row members, width int) string {
 	if value, ok := c.value(row); ok && value != nil && width != math.MaxInt {
 		return terminal.Clean(c.Form.short(value, time.Now()))
@@ -61,7 +61,7 @@ func (c Column) cell(row members, width int) string {
 	return c.text(row)
 }
 
-// shorten cuts the ids of each column.
+// shorten cuts the ids in each column.
 func (g *grid) shorten() {
 	for i, c := range g.columns {
 		if c.Form != Ident {
@@ -88,7 +88,7 @@ func (g *grid) measure() {
 	}
 }
 
-// floor returns how narrow column i may become.
+// floor returns the minimum width of column i.
 func (g *grid) floor(i int) int {
 	if !g.columns[i].Shrinks {
 		return g.widths[i]
@@ -96,7 +96,7 @@ func (g *grid) floor(i int) int {
 	return min(g.widths[i], max(least, len(g.columns[i].Title), g.columns[i].Least))
 }
 
-// over returns by how much a line is too long when column i has width of(i).
+// over returns by how much a line is too long when each column i has the width of(i).
 func (g *grid) over(width int, of func(i int) int) int {
 	sum := gap * (len(g.columns) - 1)
 	for i := range g.columns {
@@ -105,7 +105,7 @@ func (g *grid) over(width int, of func(i int) int) int {
 	return sum - width
 }
 
-// drop leaves out columns that can be spared, from the right, while nothing else helps.
+// drop removes spare columns from the right, as long as shrinking is not enough.
 func (g *grid) drop(width int) {
 	for i := len(g.columns) - 1; i >= 0 && g.over(width, g.floor) > 0; i-- {
 		if !g.columns[i].Spare {
@@ -119,7 +119,7 @@ func (g *grid) drop(width int) {
 	}
 }
 
-// shrink narrows the widest of the columns that give way until a line fits.
+// shrink narrows the widest column that can shrink, repeatedly, until a line fits.
 func (g *grid) shrink(width int) {
 	now := func(i int) int { return g.widths[i] }
 	for g.over(width, now) > 0 {
@@ -136,7 +136,7 @@ func (g *grid) shrink(width int) {
 	}
 }
 
-// widest returns the widest column that can give way; -1: none can.
+// widest returns the widest column that can shrink; -1: none.
 func (g *grid) widest() int {
 	widest := -1
 	for i := range g.columns {
@@ -147,7 +147,7 @@ func (g *grid) widest() int {
 	return widest
 }
 
-// cut shortens a text to width characters, an ellipsis among them.
+// cut shortens a text to width characters, including an ellipsis.
 func (f Form) cut(text string, width int) string {
 	whole := []rune(text)
 	if len(whole) <= width {

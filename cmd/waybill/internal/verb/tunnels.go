@@ -8,7 +8,7 @@ import (
 const (
 	tunnelsPath = accountPath + "/tunnels"
 	tunnelPath  = tunnelsPath + "/{tunnelId}"
-	// Tunnels is the noun whose verb run is no call of the API.
+	// Tunnels is the noun with the verb run, which is not a call of the API.
 	Tunnels = "tunnels"
 )
 
@@ -64,7 +64,7 @@ func operationOfTunnel() View {
 	}}
 }
 
-// servicesOfTunnel are the verbs of a tunnel's services configuration.
+// servicesOfTunnel returns the verbs for a tunnel's services configuration.
 func servicesOfTunnel(one, of []Arg) []Verb {
 	operation := operationOfTunnel()
 	services := View{Rows: "services", None: "The tunnel has no services.", Columns: []Column{

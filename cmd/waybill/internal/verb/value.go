@@ -20,8 +20,8 @@ type Kind int
 // The kinds.
 const (
 	Text    Kind = iota
-	Words        // several, separated by commas or given one by one
-	Pairs        // name=value, one by one
+	Words        // several, separated by commas or given one at a time
+	Pairs        // name=value, given one at a time
 	Bool         //
 	Integer      //
 	Number       //
@@ -31,10 +31,10 @@ const (
 	Past         // a time, or how long ago
 	Future       // a time, or how long from now
 	Seconds      // a duration, sent in seconds
-	Address      // a URL, which on this machine may come without a scheme
+	Address      // a URL, which may have no scheme if it is on this machine
 )
 
-// stamp is how a time is sent.
+// stamp is the format in which times are sent.
 const stamp = "2006-01-02T15:04:05.000Z"
 
 // word returns the placeholder that help shows for a value of the kind.
@@ -45,17 +45,17 @@ func (k Kind) word() string {
 	}[k]
 }
 
-// Value is what a flag was given. It implements pflag.Value.
+// Value is the value of a flag. It implements pflag.Value.
 type Value struct {
 	flag Flag
 	now  func() time.Time
 
 	set    bool
 	text   string
-	parsed any // as JSON has it
+	parsed any // in the form for JSON
 }
 
-// NewValue returns the value of a flag that was not given yet.
+// NewValue returns the value of a flag that has not been given yet.
 func NewValue(f Flag, now func() time.Time) *Value { return &Value{flag: f, now: now} }
 
 // Type implements pflag.Value.
@@ -69,7 +69,7 @@ func (v *Value) Type() string {
 // String implements pflag.Value.
 func (v *Value) String() string { return v.text }
 
-// Set implements pflag.Value. A flag that takes several values may be set again.
+// Set implements pflag.Value. A flag with several values may be set repeatedly.
 func (v *Value) Set(text string) error {
 	parsed, err := v.parse(text)
 	if err != nil {
@@ -112,7 +112,7 @@ func (v *Value) parse(text string) (any, error) {
 	}
 }
 
-// one makes one sentence from a parser's error.
+// one turns a parser's error into one sentence.
 func one[T any](value T, err error) func(string) (any, error) {
 	return func(want string) (any, error) {
 		if err != nil {
@@ -149,8 +149,8 @@ func (v *Value) words(text string) (any, error) {
 	return words, nil
 }
 
-// pairs keeps everything after the first = as it is, commas included. No text at all
-// makes an empty list, which takes all pairs away.
+// pairs keeps everything after the first = unchanged, including commas. An empty text makes an
+// empty list, which removes all pairs.
 func (v *Value) pairs(text string) (any, error) {
 	pairs, ok := v.parsed.(map[string]string)
 	if !ok {
@@ -193,7 +193,7 @@ func object(text string) (any, error) {
 	return json.RawMessage(text), nil
 }
 
-// time reads a time, or a duration from now in the direction of the kind.
+// time parses a time, or a duration from now in the direction of the kind.
 func (v *Value) time(text string) (any, error) {
 	if at, ok := rfc3339.Parse(text); ok {
 		return at.Format(stamp), nil

@@ -58,8 +58,8 @@ func newVariable(r *Request, in *Input) error {
 	return withValue(r, in, map[string]any{"name": in.Args[2], "isSecret": in.Text("secret") == "true"})
 }
 
-// withValue puts the value into the body, from a flag or a file. The file is sent as it is, but
-// for one end of a line.
+// withValue puts the value from a flag or a file into the body. The file is sent unchanged, except
+// that one line end at its end is removed.
 func withValue(r *Request, in *Input, body map[string]any) error {
 	value, given := in.Given("value")
 	file, fromFile := in.Given("value-file")

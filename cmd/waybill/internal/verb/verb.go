@@ -1,6 +1,5 @@
-// Package verb describes what the command line can do with an installation's API: a
-// table of nouns and verbs, from which the commands, the requests and the printed tables
-// are made.
+// Package verb describes the commands for an installation's API: a table of nouns and verbs, from which the commands, the
+// requests and the printed tables are made.
 package verb
 
 import (
@@ -8,46 +7,46 @@ import (
 	"strings"
 )
 
-// Noun is a kind of thing, and what can be done with it.
+// Noun is a kind of thing, with its verbs.
 type Noun struct {
 	Name, Short, Long string
 	Verbs             []Verb
-	Self              *Verb // set: the noun has no verbs but is one itself
+	Self              *Verb // set: the noun is itself a verb, and has no others
 }
 
 // Verb is one operation of the API.
 type Verb struct {
 	Name, Short, Long, Example string
 	Method                     string
-	// Path has {names}: of arguments, or account. It may have a query.
+	// Path contains {names} of arguments, or {account}. It may have a query.
 	Path  string
 	Args  []Arg
 	Flags []Flag
-	// Body says whether a body is sent.
+	// Body says whether the request has a body.
 	Body Body
-	// Adjust may change the request at the end, for what the table can't express.
+	// Adjust may change the finished request, for rules that the table can't express.
 	Adjust func(*Request, *Input) error
 
 	// Show says how an answer is printed as a table; without it, the operation has no answer.
 	Show View
-	// More requests what a table shows besides the answer, and puts it into the rows. What
-	// it can't get is left out.
+	// More reads further data for a table and adds it to the rows. Data that it can't read is left out.
 	More func(ask Ask, rows []map[string]any)
 	// Once is printed when the answer shows a secret.
 	Once string
-	// Done is printed when the answer is empty; {names} stand for arguments.
+	// Done is printed when the answer is empty; {names} are replaced by arguments.
 	Done string
-	// Wait has --wait: the answer is a job, which is followed until it is over and then shown.
+	// Wait adds --wait: the answer is a job, which is followed until it has ended and then shown.
 	Wait bool
-	// Follow has --follow: the list goes on with what comes and changes.
+	// Follow adds --follow: new and changed entries of the list are printed as they come.
 	Follow bool
-	// Judged reports whether the answer names a delivery of which the receiver's answer is waited for, and judged; nil: never.
+	// Judged reports whether the answer names a delivery, and the command has to wait for the receiver's answer and judge it;
+	// nil: never.
 	Judged func(*Input) bool
-	// Confirm is the question that a person must answer before anything is done.
+	// Confirm is the question that a person must answer before the request is sent.
 	Confirm string
 }
 
-// Ask gets one more thing from the installation; path may have a query.
+// Ask reads further data from the installation; path may have a query.
 type Ask func(path string) ([]byte, error)
 
 // Body says whether a verb's request has a body.
@@ -56,26 +55,25 @@ type Body int
 // The kinds of bodies.
 const (
 	NoBody   Body = iota
-	AnObject      // an object, be it empty
-	Optional      // an object when it has any member
+	AnObject      // an object, which may be empty
+	Optional      // an object, if it has members
 )
 
-// Arg is an argument that must be given. One that the path does not name is a member of
-// the body.
+// Arg is a required argument. If the path does not contain it, it is a member of the body.
 type Arg struct {
 	Word string // as help shows it
 	To   string // name in the path, or member
-	List string // path of the list whose members are offered for completion
-	ID   string // the list's member that is offered
-	// Each is the path of another list, for each member of which List is asked: the member's name
-	// is what EachTo names in List; empty: List is asked once.
+	List string // path of the list for completion
+	ID   string // the list's member that completion offers
+	// Each is the path of another list. List is read for each of its entries: EachTo is the name in List that the entry's name
+	// replaces; empty: List is read once.
 	Each, EachTo string
-	File         bool   // names a file
-	URL          bool   // is a URL, which on this machine may come without a scheme
-	Flag         string // flag that may name it instead; only of the last argument
-	// Whole: the operation does not say that there is no such thing, so that its beginning must be made whole before.
+	File         bool   // the name of a file
+	URL          bool   // a URL, which may have no scheme if it is on this machine
+	Flag         string // flag that may replace the argument; only for the last one
+	// Whole: the operation does not report that the thing does not exist, so the beginning of an id must be completed before.
 	Whole bool
-	// Optional: the argument may be left out. Only the last one may be optional. Adjust does the rest.
+	// Optional: the argument may be left out. Only the last one may be optional. Adjust handles a missing one.
 	Optional bool
 }
 
@@ -86,7 +84,7 @@ type Place int
 const (
 	InBody Place = iota
 	InQuery
-	InVerb // taken by Adjust
+	InVerb // used by Adjust
 )
 
 // Flag is an option of a verb.
@@ -98,8 +96,8 @@ type Flag struct {
 	To       string // member or parameter; empty: the flag's name
 	Choices  []string
 	Required bool
-	List     string // path of the list of things, one of which the value names by its id
-	Former   string // a name that it had before, which still works
+	List     string // path of the list with the thing that the value names by its id
+	Former   string // a former name that still works
 }
 
 func (f Flag) target() string {
@@ -121,7 +119,7 @@ func Nouns() []Noun {
 	}
 }
 
-// Scrolls reports whether the verb is a list that goes on from a cursor.
+// Scrolls reports whether the verb is a list with a cursor.
 func (v Verb) Scrolls() bool {
 	return slices.ContainsFunc(v.Flags, func(f Flag) bool { return f.Name == "cursor" })
 }

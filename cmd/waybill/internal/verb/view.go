@@ -13,13 +13,13 @@ import (
 	"waybill.dev/cmd/internal/terminal"
 )
 
-// View says how answers are printed for a person. A list becomes a table; a single thing
-// a line for each member, with the lists inside it below.
+// View says how answers are printed for people. A list becomes a table; a single thing has a line
+// for each member, with the lists inside it below.
 type View struct {
-	None    string // what is said when a list is empty
+	None    string // printed when a list is empty
 	Columns []Column
 	Parts   []Part
-	Rows    string // member that has the list; empty: data
+	Rows    string // member with the list; empty: data
 	// Tell writes a single thing in sentences instead, for people.
 	Tell func(w io.Writer, thing map[string]any, width int)
 }
@@ -33,29 +33,29 @@ type Part struct {
 // Column is a member of a thing.
 type Column struct {
 	Title  string
-	Member string // with dots for members of members
+	Member string // with dots for nested members
 	Form   Form
-	Null   string // what stands for null, and for a member that is left out
-	Wide   bool   // shown of a single thing only
+	Null   string // printed for null, and for a missing member
+	Wide   bool   // only shown for a single thing
 	// Shrinks: a value is cut off when the line would be too long. Spare: the column is
 	// left out when cutting is not enough.
 	Shrinks, Spare bool
-	Least          int // how narrow it may become at least; 0: 10
-	// Rare: the column is left out of a list in which all have null.
+	Least          int // minimum width; 0: 10
+	// Rare: the column is left out of a list if all its values are null.
 	Rare bool
 }
 
-// Page says which part of a list an answer was.
+// Page says which part of a list an answer is.
 type Page struct {
 	List                 bool
-	Shown, Offset, Total int // Total 0: not known
+	Shown, Offset, Total int // Total 0: unknown
 	NextCursor           string
 }
 
 type members = map[string]any
 
-// Print writes an answer for a person within columns of width; math.MaxInt: nothing is cut.
-// more may put further members into the rows of a list.
+// Print writes an answer for people within width columns; math.MaxInt: nothing is cut. more may add
+// members to the rows of a list.
 func (v View) Print(w io.Writer, answer []byte, width int, more func([]map[string]any)) (Page, error) {
 	tree, err := decode(answer)
 	if err != nil {
@@ -90,7 +90,7 @@ func decode(text []byte) (any, error) {
 }
 
 // list returns the things of a list; ok is false when the answer is a single thing. A text in a list
-// is a thing with the member value.
+// becomes a thing with the member value.
 func (v View) list(tree any) (rows []members, ok bool) {
 	name := v.Rows
 	if name == "" {
@@ -114,7 +114,7 @@ func (v View) list(tree any) (rows []members, ok bool) {
 	return rows, true
 }
 
-// lineWidth is how wide lists in a single thing are at most.
+// lineWidth is the maximum width of lists in a single thing.
 const lineWidth = 80
 
 func (v View) printOne(w io.Writer, thing members, width int) {
@@ -122,7 +122,7 @@ func (v View) printOne(w io.Writer, thing members, width int) {
 	name := 0
 	for _, c := range v.Columns {
 		_, there := c.value(thing)
-		if c.Form != Count && (there || c.Null != "") { // what is counted in lists is a part here
+		if c.Form != Count && (there || c.Null != "") { // members that lists only count are parts here
 			shown = append(shown, c)
 			name = max(name, len(c.Title))
 		}
@@ -142,7 +142,7 @@ func (v View) printOne(w io.Writer, thing members, width int) {
 	}
 }
 
-// value returns the member; ok is false when it is left out.
+// value returns the member; ok is false when it is missing.
 func (c Column) value(thing members) (value any, ok bool) {
 	value = thing
 	for name := range strings.SplitSeq(c.Member, ".") {
@@ -169,7 +169,7 @@ func (c Column) text(thing members) string {
 	return text
 }
 
-// beside returns what follows the value on a terminal.
+// beside returns the text after the value on a terminal.
 func (c Column) beside(thing members, width int) string {
 	value, ok := c.value(thing)
 	if !ok || value == nil || width == math.MaxInt {
@@ -178,7 +178,7 @@ func (c Column) beside(thing members, width int) string {
 	return c.Form.beside(value, time.Now())
 }
 
-// pageOf reads what the envelope says of the whole list.
+// pageOf reads the data about the whole list in the envelope.
 func pageOf(tree any, shown int) Page {
 	page := Page{List: true, Shown: shown}
 	envelope, _ := tree.(members)
@@ -190,7 +190,7 @@ func pageOf(tree any, shown int) Page {
 	return page
 }
 
-// Next returns the cursor from which the list in an answer goes on; empty: it is at its end.
+// Next returns the cursor for the rest of the list in an answer; empty: the list has ended.
 func Next(answer []byte) string {
 	tree, err := decode(answer)
 	if err != nil {
@@ -201,11 +201,11 @@ func Next(answer []byte) string {
 
 func whole(value any) int {
 	number, _ := value.(json.Number)
-	n, _ := number.Int64() // anything else is none
+	n, _ := number.Int64() // anything else counts as 0
 	return int(n)
 }
 
-// Members returns a member of each thing in a list.
+// Members returns a member of each entry of a list.
 func Members(answer []byte, name string) []string {
 	tree, err := decode(answer)
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// authFlag names the file with a webhook's authentication. Secrets are never flags: other users
-// of the machine can see those.
+// authFlag is the flag for the file with a webhook's authentication. Secrets are never flags,
+// because other users of the machine can see flags.
 const authFlag = "auth-file"
 
 func webhookAuth() Flag {
@@ -16,7 +16,7 @@ func webhookAuth() Flag {
 	}
 }
 
-// withAuth puts the file's object into the body.
+// withAuth puts the object in the file into the body.
 func withAuth(r *Request, in *Input) error {
 	name, given := in.Given(authFlag)
 	if !given {
@@ -51,7 +51,7 @@ func put(r *Request, member string, value json.RawMessage) error {
 	return nil
 }
 
-// webhookFiles puts what a webhook has in files into the body.
+// webhookFiles puts those settings of a webhook that are given as files into the body.
 func webhookFiles(r *Request, in *Input) error {
 	if err := withAuth(r, in); err != nil {
 		return err

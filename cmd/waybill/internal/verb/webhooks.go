@@ -6,14 +6,14 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// onceSecret is said when an answer shows a signing secret.
+// onceSecret is printed when an answer shows a signing secret.
 const onceSecret = "The signing secret is shown only now. The receiver needs it to check callbacks."
 
 func webhookArg() []Arg {
 	return []Arg{{Word: "WEBHOOK-ID", To: "id", List: webhooksPath, ID: "id"}}
 }
 
-// webhookFields are what registration and change have in common.
+// webhookFields returns the flags that registration and change have in common.
 func webhookFields() []Flag {
 	return []Flag{
 		{Name: "description", Usage: "what it is for"},
@@ -118,7 +118,7 @@ func webhooks() Noun {
 	}
 }
 
-// webhookActions are what a webhook can be told to do.
+// webhookActions returns the actions on a webhook.
 func webhookActions() []Verb {
 	return []Verb{
 		webhookHealth(), filterTest(),
