@@ -1,5 +1,5 @@
-// Package api is Waybill's HTTP service: the REST API for webhooks, events and deliveries, the acceptance of
-// events into the database, and the relay from the database to the bus.
+// Package api is Waybill's HTTP service: webhooks, events and deliveries over REST, the
+// acceptance of events into the database, and the relay from there to the bus.
 package api
 
 import (
@@ -41,7 +41,8 @@ const DefaultRetention = 168 * time.Hour
 // uploadPurpose is the purpose of the keys that sign the URLs of uploads.
 const uploadPurpose = "uploads of deployments"
 
-// committers is how many commits of events run at a time on a database that allows several writers.
+// committers is how many commits of events run at a time on a database that takes
+// several writers.
 const committers = 2
 
 // Options of the service. The caller closes the handles in them.
@@ -71,7 +72,7 @@ type Options struct {
 	// Memory bounds the memory that all bodies take together; nil: there is no bound.
 	Memory *body.Memory
 
-	// OIDC signs people in to the console; without an Issuer, only keys do.
+	// OIDC signs people in to the console; without an Issuer keys alone do.
 	OIDC OIDC
 
 	// Gateway answers the paths that are not the API's own; nil: they are answered with 404.
@@ -98,7 +99,7 @@ type Options struct {
 
 	// observe is called for each page of the console, with the calls that it made; may be nil. For tests.
 	observe func(route console.Route, calls []console.Call)
-	// pages are added to the console's pages. For tests.
+	// pages are added to the console's. For tests.
 	pages []console.Module
 }
 
@@ -115,7 +116,7 @@ type Service struct {
 	publish  func(context.Context) error // accepts events from publishers on NATS
 	console  *console.Console
 
-	verify      func(context.Context) error // checks the DNS records of custom domains
+	verify      func(context.Context) error // asks DNS about custom domains
 	dispatchers func(context.Context) error // receives the heartbeats of dispatchers
 	handler     http.Handler
 }

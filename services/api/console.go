@@ -42,7 +42,7 @@ type OIDC = console.OIDC
 // Process is the description of a process for operators, on the console's page System.
 type Process = system.Process
 
-// Setting is a setting of a Process. Its value contains no secret.
+// Setting is a setting of a Process. Its value has nothing that is secret.
 type Setting = system.Setting
 
 // RouteState says which route files are served, and which are not.
@@ -64,7 +64,7 @@ func modules(o system.Options) []console.Module {
 	}
 }
 
-// Page is a page or an action of the console.
+// Page is a page of the console, or an act.
 type Page = console.Route
 
 // Pages returns every page and action of the console, to be read only: they can't be served.
@@ -101,8 +101,8 @@ func newConsole(o *Options, p *parts, routes []Route, own http.Handler) (*consol
 	})
 }
 
-// ConsoleLink returns the path of a link that signs in to the console with the bootstrap key, once,
-// within 60 s; empty: there is no bootstrap key.
+// ConsoleLink returns the path of a link that signs in to the console with the bootstrap key, once
+// and within 60 s; empty: there is no such key.
 func (s *Service) ConsoleLink(ctx context.Context) (string, error) { return s.console.Link(ctx) }
 
 // front passes requests for the console to pages, and everything else to own. A browser that asks
@@ -120,7 +120,7 @@ func front(pages, own http.Handler) http.Handler {
 	})
 }
 
-// index answers requests for /.
+// index answers at /.
 func index(w http.ResponseWriter, r *http.Request) {
 	header, id := w.Header(), requestid.Of(r.Header)
 	header.Set(requestid.Header, id)

@@ -45,7 +45,8 @@ const GuidesModule = selfapi.GuidesModule
 // their exports. They are public, and contain nothing of any account.
 func Guides() (map[string]Function, error) { return selfapi.Guides() }
 
-// Paths returns the templates of the paths that the API answers itself, before its Gateway.
+// Paths returns the templates of the paths that the API answers itself, before its Gateway
+// is asked.
 func Paths() []string {
 	templates := console.Paths()
 	for _, r := range Routes() {

@@ -119,5 +119,5 @@ func NewMeters(db *store.Store, t *Traffic, logger *slog.Logger, registerer prom
 	return metering.New(metering.Options{Store: tables.New(db), Counts: t, Logger: logger, Registerer: registerer})
 }
 
-// NewTraffic returns a Traffic that has counted nothing.
+// NewTraffic returns one that has counted nothing.
 func NewTraffic(options TrafficOptions) *Traffic { return observe.New(options) }

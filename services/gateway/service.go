@@ -51,7 +51,7 @@ type Options struct {
 	Keyring *seal.Keyring
 	// Authenticator finds out to whom a key belongs; nil: the gateway does so itself.
 	Authenticator Authenticator
-	// Domain is the domain below which deployments have their names; empty: DefaultDomain.
+	// Domain is that below which deployments have their names; empty: DefaultDomain.
 	Domain string
 	// Egress says where back ends of deployments may be.
 	Egress *egress.Policy
@@ -190,7 +190,7 @@ func (s *Service) ConnContext(ctx context.Context, c net.Conn) context.Context {
 	return clientcert.ConnContext(ctx, c)
 }
 
-// own answers requests to the process itself.
+// own answers for the process itself.
 type own struct{ service *Service }
 
 // pingTime bounds the question whether the store answers: a caller of the health check asks about the process

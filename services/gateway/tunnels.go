@@ -22,7 +22,7 @@ func newTunnels(o Options) (*tunnel.Tunnels, error) {
 	}), nil
 }
 
-// agents passes connections of agents to behind, and all other requests to other.
+// agents passes connections of agents to behind, and every other request to other.
 func agents(behind, other http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == agreed.ConnectPath {

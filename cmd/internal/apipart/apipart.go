@@ -31,8 +31,8 @@ type API struct {
 	service *api.Service
 }
 
-// ConsoleLink returns the path of a link that signs in to the console as the admin, once, within 60
-// s; empty: there is no admin key.
+// ConsoleLink returns the path of a link that signs in to the console as the admin, once and
+// within 60 s; empty: there is no admin key.
 func (a *API) ConsoleLink(ctx context.Context) (string, error) { return a.service.ConsoleLink(ctx) }
 
 // Add makes the API on the handles and adds it to p. The result answers on the process's
@@ -108,8 +108,8 @@ func process(h *boot.Handles) api.Process {
 	return p
 }
 
-// Environment returns the variables of the process that route files may name: all except Waybill's
-// own, which include keys.
+// Environment returns the variables of the process that route files may name: all but
+// Waybill's own, among which are keys.
 func Environment() gateway.Variables {
 	variables := make(gateway.Variables)
 	for _, pair := range os.Environ() {
@@ -124,7 +124,7 @@ func Environment() gateway.Variables {
 // lookTime is how long the search for keys may take.
 const lookTime = 10 * time.Second
 
-// checkAdminKey returns an error if the installation would have no key.
+// checkAdminKey returns an error if the installation would have no key at all.
 func checkAdminKey(h *boot.Handles) error {
 	if h.Settings.AdminKey != "" {
 		return nil
@@ -138,7 +138,7 @@ func checkAdminKey(h *boot.Handles) error {
 	return err
 }
 
-// checkRoutesDir returns the reason why the given directory can't be used.
+// checkRoutesDir returns an error that says why the given directory can't be used.
 func checkRoutesDir(s *settings.Settings) error {
 	if !s.RoutesDirGiven {
 		return nil

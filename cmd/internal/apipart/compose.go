@@ -37,9 +37,9 @@ func Compose(options api.Options, routes gateway.RoutesOptions) (*api.Service, *
 	return own.service, g, nil
 }
 
-// CheckRoutes reads the route files of a folder as Compose does, and returns their routes, or
-// everything that is wrong with them. Nothing is started. Of the options, Dir, Fallback, Modules
-// and Variables are used.
+// CheckRoutes reads the route files of a folder as Compose does, and returns what their routes
+// are, or everything that is wrong with them. Nothing is started: of the options, Dir,
+// Fallback, Modules and Variables are used.
 func CheckRoutes(routes gateway.RoutesOptions) ([]gateway.RouteInfo, []gateway.RouteFault, error) {
 	routes, err := complete(routes, http.NotFoundHandler())
 	if err != nil {
@@ -48,8 +48,8 @@ func CheckRoutes(routes gateway.RoutesOptions) ([]gateway.RouteInfo, []gateway.R
 	return gateway.CheckRoutes(routes)
 }
 
-// complete adds the parts of the API that routes use. It fails if a module has the name of one of
-// them.
+// complete adds the parts of the API that routes use. Its modules replace others of the same
+// names.
 func complete(routes gateway.RoutesOptions, own http.Handler) (gateway.RoutesOptions, error) {
 	guides, err := api.Guides()
 	if err != nil {
@@ -121,10 +121,10 @@ func (f function) Handle(ctx context.Context, r *gateway.Request) (*gateway.Resp
 	return &gateway.Response{Status: answer.Status, Header: answer.Header, Body: answer.Body}, nil
 }
 
-// Permits tells the gateway which callers may call the function.
+// Permits says to the gateway which callers would get past the function.
 func (f function) Permits(principal *apikey.Principal) bool { return f.function.Permits(principal) }
 
-// ChangesWith tells the gateway which kinds of news change the function's answer.
+// ChangesWith says to the gateway with which kinds of news the function's answer changes.
 func (f function) ChangesWith() []string {
 	if changing, ok := f.function.(interface{ ChangesWith() []string }); ok {
 		return changing.ChangesWith()

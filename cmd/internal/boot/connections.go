@@ -81,15 +81,15 @@ func (c *connections) Accept() (net.Conn, error) {
 		client, shared := c.client(tcp.RemoteAddr())
 		if reason := c.take(client, shared); reason != "" {
 			c.refused.WithLabelValues(reason).Inc()
-			_ = tcp.Close() // closed without an answer
+			_ = tcp.Close() // without an answer
 			continue
 		}
 		return &connection{tcp, sync.OnceFunc(func() { c.release(client, shared) })}, nil
 	}
 }
 
-// client returns the client to which a connection counts: an address, or in IPv6 the network that
-// one customer has. shared is false for trusted proxies.
+// client returns the client that a connection counts for: an address, in IPv6 the network that one
+// customer has. shared is false for trusted proxies.
 func (c *connections) client(addr net.Addr) (client netip.Prefix, shared bool) {
 	withPort, err := netip.ParseAddrPort(addr.String())
 	if err != nil {

@@ -26,11 +26,11 @@ const (
 	writeTimeout      = 40 * time.Second
 	idleTimeout       = 60 * time.Second
 	maxHeaderBytes    = 16 << 10
-	// closeTime is how long a stopping server waits for running requests.
+	// closeTime is how long the end waits for running requests.
 	closeTime = 5 * time.Second
 )
 
-// Server is an HTTP server that is already listening.
+// Server is an HTTP server that listens already.
 type Server struct {
 	listener net.Listener
 	http     *http.Server

@@ -25,7 +25,7 @@ const (
 	restAllocs = 10 << 20
 	// worthwhile is how much a process must allocate before it gives memory back again.
 	worthwhile = 8 << 20
-	// After againAfter × restFor, memory is given back once more, because nats-server keeps the blocks that it has
+	// againAfter × restFor later, memory is given back once more, because nats-server keeps the blocks that it has
 	// written in memory for 10 s and longer: 72 MB after 50,000 events.
 	againAfter = 3
 )
@@ -47,8 +47,9 @@ func TuneMemory() []byte {
 	return make([]byte, ballastSize)
 }
 
-// GiveBackAtRest returns unused memory to the system whenever the process has become idle, until ctx is done. The
-// runtime alone collects the heap of an idle process every two minutes, and keeps about as much memory as before.
+// GiveBackAtRest gives unused memory back to the system whenever the process has
+// become idle, until ctx is done. By itself the runtime collects the heap every two minutes
+// then, and keeps about as much memory as before.
 func GiveBackAtRest(ctx context.Context) error {
 	ticker := time.NewTicker(restFor)
 	defer ticker.Stop()

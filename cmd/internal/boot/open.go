@@ -35,7 +35,7 @@ const (
 
 // Options of a process.
 type Options struct {
-	Settings settings.Settings // complete: keys and database URL are set
+	Settings settings.Settings // complete: the keys and the database URL are set
 	Name     string            // name of the process in traces, and on the bus with its inbox
 	Version  string
 	Logger   *slog.Logger
@@ -94,7 +94,7 @@ func Open(ctx context.Context, p *Process, o Options) (*Handles, error) {
 	p.Add("ops server", ops.Run)
 	h.ops = ops
 	h.OpsURL = ops.URL()
-	// Listen first, so that nothing else has been changed if the address is in use.
+	// Listen first, so that nothing has been touched if the address is not free.
 	h.http, err = Listen(ctx, ServerOptions{
 		Name: "HTTP", Addr: o.Settings.HTTPAddr, Setting: "--http or " + settings.HTTPAddr, Logger: o.Logger,
 		MaxConnections: o.Settings.MaxConnections, TrustedProxies: o.Settings.TrustedProxies, Registerer: h.Registry,
@@ -177,7 +177,7 @@ func hostOf(addr string) string {
 	return strings.ToLower(host)
 }
 
-// openStore opens the database and checks or applies its migrations.
+// openStore opens the database and sees to its migrations.
 func openStore(ctx context.Context, p *Process, o Options, keys *seal.Keyring) (*store.Store, error) {
 	s, err := store.Open(ctx, store.Options{URL: o.Settings.DatabaseURL.Reveal(), Keys: keys, Logger: o.Logger})
 	if err != nil {
@@ -267,7 +267,7 @@ func (h *Handles) GatewayURL() string {
 	return scheme + "://" + host
 }
 
-// Serve adds the servers, with the handler, and returns the URL of the server without TLS.
+// Serve adds the servers, with the handler, and returns where the one without TLS answers.
 func (h *Handles) Serve(p *Process, handler http.Handler) (url string) {
 	for _, s := range h.servers() {
 		s.http.Handler = framed(handler)

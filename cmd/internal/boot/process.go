@@ -37,7 +37,7 @@ func (p *Process) Add(name string, run func(context.Context) error) {
 	p.parts = append(p.parts, part{name, run})
 }
 
-// AddCloser appends a part that only has to be closed when the process ends.
+// AddCloser appends a part that only has to be closed at the end.
 func (p *Process) AddCloser(name string, end func() error) {
 	p.Add(name, func(ctx context.Context) error {
 		<-ctx.Done()

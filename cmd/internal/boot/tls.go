@@ -44,7 +44,7 @@ func (f *CertificateFiles) Certificate(*tls.ClientHelloInfo) (*tls.Certificate, 
 	return f.read.Load(), nil
 }
 
-// Run checks the files until ctx ends. Invalid files change nothing.
+// Run looks at the files until ctx ends. Files that are no good change nothing.
 func (f *CertificateFiles) Run(ctx context.Context) error {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
@@ -88,7 +88,7 @@ func (f *CertificateFiles) load() error {
 	return nil
 }
 
-// openTLS listens for TLS connections, if an address is set.
+// openTLS listens for TLS connections, if that is set.
 func (h *Handles) openTLS(ctx context.Context, p *Process) error {
 	s := h.Settings
 	if s.TLSAddr == "" {

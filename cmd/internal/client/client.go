@@ -141,8 +141,8 @@ func (c *Client) Update(ctx context.Context, id string, events []domain.EventTyp
 	return changed, err
 }
 
-// Rotate gives a webhook a new signing secret. For the overlap, callbacks carry the signature of
-// the former secret, too.
+// Rotate gives a webhook a new signing secret. For the overlap, callbacks carry the
+// signature of the former one too.
 func (c *Client) Rotate(ctx context.Context, id string, overlap time.Duration) (domain.Secret, error) {
 	body := fmt.Appendf(nil, `{"overlapSeconds":%d}`, int(overlap.Seconds()))
 	var answer struct {
@@ -160,7 +160,7 @@ func (c *Client) Delete(ctx context.Context, id string) error {
 	return c.call(ctx, http.MethodDelete, "/v1/webhooks/"+url.PathEscape(id), nil, nil)
 }
 
-// Delivery is a line of the delivery log. Only the method Delivery returns its attempts.
+// Delivery is a line of the delivery log. Only Delivery has its attempts.
 type Delivery struct {
 	ID            string        `json:"id"`
 	WebhookID     string        `json:"webhookId"`

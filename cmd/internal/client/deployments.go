@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// uploading is how long an upload may take: the server waits a minute for a body.
+// uploading is how long an upload may take: the server waits for a body for a minute.
 const uploading = 90 * time.Second
 
 // Source is the target of an upload.
 type Source struct{ Account, Project, Branch string }
 
-// Accepted is an accepted build. URL is empty when the server does not know the address of its
-// gateways; StatusID is empty for a deployment that has no builds.
+// Accepted is a build that was accepted. URL is empty when the server does not know where
+// its gateways answer; StatusID is empty of a deployment that has no builds.
 type Accepted struct {
 	StatusID       string `json:"statusId"`
 	BuildID        string `json:"buildId"`
@@ -71,7 +71,7 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Deployment is the deployment of a branch.
+// Deployment is the running environment of a branch.
 type Deployment struct {
 	Name        string     `json:"name"`
 	URL         string     `json:"url"`
@@ -99,7 +99,7 @@ func (c *Client) Deployment(ctx context.Context, name string) (Deployment, error
 	return d, err
 }
 
-// Builds lists the stored builds of a deployment.
+// Builds lists the builds of a deployment that are kept.
 func (c *Client) Builds(ctx context.Context, deployment string) ([]BuildLine, error) {
 	var answer struct {
 		Data []BuildLine `json:"data"`

@@ -45,7 +45,7 @@ func IsStatus(err error, status int) bool {
 	return ok && problem.Status == status
 }
 
-// Error returns one sentence, a line for each fault, and advice if there is any.
+// Error returns one sentence, a line for each fault, and advice if there is some.
 func (p *Problem) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "the API answers %d", p.Status)

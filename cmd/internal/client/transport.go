@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// connectTime is how long connecting may take.
+// connectTime is how long a connection may take.
 const connectTime = 10 * time.Second
 
 // NewTransport returns a transport that connects to the loopback address for localhost and the names

@@ -11,8 +11,8 @@ import (
 	"syscall"
 )
 
-// NoAnswer returns an error that says why the server at base did not answer, with advice if there
-// is any. err is the error of an http.Client.
+// NoAnswer says why the server at base did not answer, and gives advice if there is
+// some. err is the error of an http.Client.
 func NoAnswer(base string, err error) error {
 	if failed, ok := errors.AsType[*url.Error](err); ok {
 		err = failed.Err

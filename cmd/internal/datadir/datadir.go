@@ -182,13 +182,13 @@ func (d *Dir) Database() domain.Secret {
 // NATS returns the folder of the embedded server's streams.
 func (d *Dir) NATS() string { return filepath.Join(d.path, nats) }
 
-// Close unlocks the directory.
+// Close gives the directory back.
 func (d *Dir) Close() error {
 	_ = os.Remove(filepath.Join(d.path, addresses)) // these addresses no longer answer
 	return d.lock.Close()
 }
 
-// Put writes a file of the installation as a whole or not at all, readable only by the owner.
+// Put keeps a file of the installation whole or not at all, readable by the owner alone.
 func (d *Dir) Put(name string, content io.Reader) error {
 	if err := d.write(name, content); err != nil {
 		return fmt.Errorf("keep %s: %w", name, err)
@@ -274,7 +274,7 @@ func Announced(path string) (Addresses, error) {
 	return a, nil
 }
 
-// write writes a file as a whole or not at all: a crash never leaves half a key.
+// write puts a file in place whole or not at all: a crash never leaves half a key.
 func (d *Dir) write(name string, content io.Reader) (err error) {
 	partial, err := os.CreateTemp(d.path, name+".*") // CreateTemp uses mode 0600
 	if err != nil {

@@ -32,7 +32,7 @@ func (m Mark) String() string {
 	return fmt.Sprintf("Measured on %s at commit `%s` with %s. <!-- of %s: %s -->", m.Day, m.Commit, m.Command, strings.Join(m.Of, " "), m.Hash)
 }
 
-// pattern matches the line of a mark. A plus after a commit says that there were uncommitted changes.
+// pattern is the line of a mark. A plus behind a commit says that something was not committed.
 const pattern = "Measured on (\\d{1,2} [A-Z][a-z]{2} \\d{4}) at commit `([0-9a-f]{8}\\+?)` with (`[^`\n]+`|the command of each row|a trial that was not kept)\\.[^\n]*<!-- of ([a-z0-9/_. -]+): ([0-9a-f]*) ?-->"
 
 // Begin identifies a mark in a text, even if the rest of it is wrong.

@@ -42,7 +42,7 @@ func (r *Receiver) Handler() http.Handler {
 	})
 }
 
-// secured sets the security headers of everything that a browser shows.
+// secured sets the headers of everything that a browser shows.
 func secured(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		h := w.Header()

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// heartbeat is how often a comment is sent on the stream of an open page.
+// heartbeat is how often a sign of life is sent on the stream of an open page.
 const heartbeat = 15 * time.Second
 
 // live streams the numbers of callbacks as they arrive, as server-sent events.

@@ -38,7 +38,7 @@ func newPage() (*look.Assets, *template.Template) {
 	return files, template.Must(set.ParseFS(web, "web/page.html"))
 }
 
-// The states of a signature, which are also CSS classes.
+// The states of a signature, which are CSS classes too.
 const (
 	stateGood      = "good"
 	stateBad       = "bad"
@@ -96,7 +96,7 @@ type pathRow struct {
 	Path    string
 	Secrets int
 	Answer  Answer   // the answer that was set for it
-	Asked   []Answer // answers that the URLs of its webhooks and callbacks ask for
+	Asked   []Answer // that the URLs of its webhooks and callbacks ask for
 }
 
 // page shows the callbacks that contain the text of ?q=, and one of them in full: that of ?n=,
@@ -254,7 +254,7 @@ func (r *Receiver) detail(c Callback, rows []row) *detail {
 // indented.
 const maxShown = 512 << 10
 
-// head returns the beginning of a text, up to maxShown.
+// head returns the beginning of a text, as much as is shown.
 func head(text string) string {
 	if len(text) <= maxShown {
 		return text

@@ -23,13 +23,13 @@ const (
 	// maxBytes bounds the bodies in memory, in bytes; the oldest callbacks are removed first.
 	maxBytes = 32 << 20
 	maxBody  = 2 << 20
-	// maxPaths is how many paths may have a secret or an answer of their own. maxCounted is the number of events
-	// whose attempts are counted.
+	// maxPaths is how many paths may have a secret or an answer of their own. maxCounted is for how
+	// many events the attempts are counted.
 	maxPaths   = 1000
 	maxCounted = 10_000
 	maxSecrets = 8
 	maxDelay   = 30 * time.Second
-	// learning is how long the secret of a new webhook may take to arrive here.
+	// learning is how long the secret of a new webhook may take to get here.
 	learning = 250 * time.Millisecond
 )
 
@@ -66,7 +66,7 @@ func (c Callback) Delivery() string {
 	return c.EventID()
 }
 
-// Attempt returns Waybill's number of the attempt; 0: unknown.
+// Attempt returns the number of the attempt as Waybill counts; 0: unknown.
 func (c Callback) Attempt() int {
 	n, _ := strconv.Atoi(c.Header.Get("Waybill-Attempt"))
 	return n
@@ -89,7 +89,7 @@ type Receiver struct {
 	bytes     int
 	paths     map[string]*path
 	found     map[string]Known
-	counted   map[string]int // number of attempts of a delivery on a path with an answer of its own
+	counted   map[string]int // attempts of a delivery on a path that got an answer of their own
 	listeners map[chan Callback]struct{}
 }
 
@@ -137,7 +137,7 @@ func (r *Receiver) Found(byPath map[string]Known) {
 	r.found = byPath
 }
 
-// keys returns the secrets of a path, without repetitions. The caller holds mu.
+// keys returns the secrets of a path, each once. The caller holds mu.
 func (r *Receiver) keys(p string) []signature.Key {
 	all := r.found[p].Secrets
 	if known := r.paths[p]; known != nil {
@@ -228,7 +228,7 @@ func (r *Receiver) steps(c Callback) (steps []signature.Step, checked, ok bool) 
 	return steps, len(keys) > 0, ok
 }
 
-// Clear forgets the callbacks, but not the settings of paths.
+// Clear forgets the callbacks, not the settings of paths.
 func (r *Receiver) Clear() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -286,7 +286,7 @@ func fromQuery(query url.Values, otherwise Answer) (Answer, error) {
 	return answer, answer.check()
 }
 
-// keep stores a callback and notifies the subscribers.
+// keep records a callback and notifies the listeners.
 func (r *Receiver) keep(c Callback) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -32,7 +32,7 @@ func Data(t domain.EventType) ([]byte, error) {
 	return event.Data, nil
 }
 
-// Types lists the event types in a text for people.
+// Types lists the event types for a person.
 func Types() string {
 	var names []string
 	for _, t := range domain.EventTypes() {

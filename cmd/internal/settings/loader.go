@@ -18,7 +18,7 @@ import (
 	"waybill.dev/shared/seal"
 )
 
-// Bounds set by the contract.
+// Bounds that the contract sets.
 const (
 	maxWaits     = 20
 	minWait      = 0.05
@@ -30,16 +30,16 @@ const (
 	minConnections = 16
 	maxConnections = 1_000_000
 	maxTables      = 100_000
-	// Even with the least memory, the share of an account has room for the routes of a simple deployment.
+	// With the least memory, the share of an account still has room for the routes of a plain deployment.
 	minTableMemory = 64 << 20
 	maxInFlight    = 100_000
 	maxOfAccount   = 1_000_000_000
-	minSourceBytes = 8 << 20 // room for one archive (domain.MaxArchive)
-	// leastDispatchMemory is the least memory that a dispatcher can work with.
+	minSourceBytes = 8 << 20 // one archive (domain.MaxArchive)
+	// leastDispatchMemory is the least that a dispatcher can do with.
 	leastDispatchMemory = 64 << 20
 )
 
-// loader reads values one by one and collects their faults.
+// loader reads values one after the other and collects their faults.
 type loader struct {
 	role    Role
 	sources []Source
@@ -252,7 +252,7 @@ func (l *loader) replicas() int {
 	return n
 }
 
-// minBusBytes is the minimum size of the stream of events.
+// minBusBytes is the least that the stream of events may be given.
 const minBusBytes = 64 << 20
 
 // unit is a unit of size, with its suffix.
@@ -265,7 +265,7 @@ func units() []unit {
 	return []unit{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40}, {"B", 1}, {"", 1}}
 }
 
-// size reads a number of bytes, which may have the suffix KiB, MiB, GiB or TiB.
+// size reads a number of bytes, with KiB, MiB, GiB or TiB.
 func (l *loader) size(name string, least int64) int64 {
 	text := l.text(name)
 	if text == "" {
@@ -326,7 +326,7 @@ func (l *loader) httpURL(name, example string) string {
 	return u.String()
 }
 
-// maxDomain is the maximum length of a domain, with room for the name of a deployment.
+// maxDomain leaves room for the name of a deployment.
 const maxDomain = 253 - 64
 
 // validDomain reports whether names of deployments fit below a name, which is in lower case. Its last label must begin

@@ -2,7 +2,8 @@ package settings
 
 import "strings"
 
-// Nearest returns the known word that text is most likely a typo of; empty: none is similar.
+// Nearest returns the known word that text is most likely a typo of;
+// empty: none is near.
 func Nearest(text string, known []string) string {
 	best, least := "", max(1, len(text)/3)+1
 	for _, word := range known {
@@ -13,8 +14,8 @@ func Nearest(text string, known []string) string {
 	return best
 }
 
-// distance returns how many letters must be inserted, deleted, changed or swapped with their
-// neighbour to turn a into b.
+// distance counts the letters that must be put in, taken out, changed or swapped with
+// their neighbour to make b of a.
 func distance(a, b string) int {
 	rows := make([][]int, len(a)+1)
 	for i := range rows {

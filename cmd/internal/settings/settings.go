@@ -28,10 +28,10 @@ type Settings struct {
 	NATSURL       domain.Secret // may carry a password; empty: the embedded server
 	DatabaseURL   domain.Secret // may carry a password; empty: a file in DataDir
 	DataDir       string
-	AdminKey      domain.Secret // empty: that in DataDir
-	EncryptionKey domain.Secret // empty: that in DataDir
+	AdminKey      domain.Secret // empty: the one in DataDir
+	EncryptionKey domain.Secret // empty: the one in DataDir
 	RoutesDir     string
-	// RoutesDirGiven says that RoutesDir is not the default. Only the default may be missing.
+	// RoutesDirGiven says that RoutesDir is not the default, which may be missing.
 	RoutesDirGiven bool
 	EgressAllow    []netip.Prefix
 	EgressHTTP     bool
@@ -43,9 +43,9 @@ type Settings struct {
 	BusMaxBytes    int64
 	DisableAfter   time.Duration
 	DispatchMemory int64   // bytes
-	RateLimit      float64 // requests a second of one account; 0: no limit
+	RateLimit      float64 // requests a second of one account; 0: none
 
-	RequestLogRate      float64 // requests a second that the log keeps
+	RequestLogRate      float64 // requests a second that are kept in the log
 	RequestLogRetention time.Duration
 
 	BodyMemory     int64 // bytes
@@ -84,11 +84,11 @@ type Given struct {
 	Source int
 }
 
-// Source returns the value of a setting by its name. An empty value counts as none.
+// Source gives the value of a setting by its name. An empty value counts as none.
 type Source func(name string) (value string, ok bool)
 
-// Fault is a setting that can't be used, with the reason. The reason never contains the value of a
-// secret.
+// Fault is a setting that can't be used, with the reason. The reason never has the value
+// of a secret.
 type Fault struct{ Name, Reason string }
 
 func (f Fault) Error() string { return f.Name + " " + f.Reason }
@@ -197,7 +197,7 @@ func (l *loader) tls(s Settings) {
 	}
 }
 
-// Flags returns the settings of role that are also flags.
+// Flags returns the settings of role that are flags too.
 func Flags(role Role) []Spec {
 	var flags []Spec
 	for _, spec := range Specs() {

@@ -5,7 +5,7 @@ import "slices"
 // Role is the role of a process. Defaults and required settings depend on it.
 type Role int
 
-// The roles. Client reads only WAYBILL_URL, WAYBILL_KEY and the data directory.
+// The roles. Client reads WAYBILL_URL, WAYBILL_KEY and the data directory alone.
 const (
 	Dev Role = iota
 	API

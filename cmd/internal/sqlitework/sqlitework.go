@@ -21,14 +21,14 @@ type Statement struct {
 	Pages int64 // requested pages: counting all rows of a table is one step, but all of its pages
 }
 
-// watch has the connections of this process by their handles.
+// watch knows the connections of this process by their handle.
 type watch struct {
 	ended func(Statement)
 	mu    sync.Mutex
 	conns map[uintptr]*watched
 }
 
-// watched is a connection. SQLite writes its counters to value, which is in the heap and does not move.
+// watched is a connection. SQLite writes its counters to value, which is in the heap and stays there.
 type watched struct {
 	path  string
 	value [2]int32

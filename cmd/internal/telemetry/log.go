@@ -11,8 +11,8 @@ import (
 	"golang.org/x/term"
 )
 
-// NewLogger returns a logger that writes to w, as JSON or as text for people. Format is json, text,
-// or auto, which is text when w is a terminal.
+// NewLogger returns a logger that writes to w: as JSON, or as text for a person. Format is
+// json, text, or auto, which is text when w is a terminal.
 func NewLogger(w io.Writer, level slog.Level, format string) *slog.Logger {
 	if format == "text" || format == "auto" && isTerminal(w) {
 		return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: shortTime}))

@@ -61,8 +61,8 @@ func commandLine(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprint(w, filepath.Base(os.Args[0]))
 }
 
-// IsOurs reports whether a host is one that no web page can make point to this machine: an IP
-// address, a name without a dot, a name below localhost, or one of names.
+// IsOurs reports whether a host is one that no web page can point here: an IP address, a name
+// without a dot, a name below localhost, or one of names.
 func IsOurs(hostport string, names []string) bool {
 	host := strings.ToLower((&url.URL{Host: hostport}).Hostname())
 	if _, err := netip.ParseAddr(host); err == nil {

@@ -2,7 +2,7 @@ package terminal
 
 import "fmt"
 
-// Size returns a number of bytes as text for people.
+// Size writes a number of bytes for people.
 func Size(n int64) string {
 	value, units := float64(n), []string{"B", "KiB", "MiB", "GiB", "TiB"}
 	i := 0

@@ -33,7 +33,7 @@ func Columns(w io.Writer) int {
 	return columns
 }
 
-// Style colours text, if colours are on.
+// Style colours text, when that is wanted.
 type Style struct{ on bool }
 
 // StyleFor returns a style for output to w. It uses colours only when w is a terminal that supports them, and

@@ -226,8 +226,8 @@ func (c *Checker) response(method, called string, status int) (response any, at 
 	return described, "/paths/" + escape(template) + "/" + strings.ToLower(method) + "/responses/" + strconv.Itoa(status), nil
 }
 
-// operation returns the operation that a request calls: nil if no matching path has the method, and
-// an empty template if no path matches.
+// operation returns the operation that a request calls: nil when no path that fits has the
+// method, and an empty template when no path fits.
 func (c *Checker) operation(method, called string) (template string, operation map[string]any) {
 	segments := strings.Split(called, "/")
 	for _, p := range c.paths {
@@ -246,7 +246,7 @@ func fits(template, segment string) bool {
 	return template == segment || segment != "" && strings.HasPrefix(template, "{")
 }
 
-// Validate checks a JSON text against the schema at a pointer in the document.
+// Validate checks a JSON text against the schema that the pointer leads to in the document.
 func (c *Checker) Validate(pointer string, body []byte) error { return c.validate(pointer, body) }
 
 func (c *Checker) validate(pointer string, body []byte) error {

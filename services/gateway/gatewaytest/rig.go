@@ -25,8 +25,7 @@ import (
 // Files are the contents of a folder by name.
 type Files map[string]string
 
-// Write writes the files into a folder, each of them atomically, as an editor or a deployment
-// should.
+// Write writes the files into a folder, each at once, as an editor or a deployment should.
 func (f Files) Write(t testing.TB, dir string) {
 	t.Helper()
 	for _, name := range slices.Sorted(maps.Keys(f)) {

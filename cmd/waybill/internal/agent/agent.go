@@ -18,11 +18,9 @@ import (
 )
 
 const (
-	// connections is how many connections an agent has. While one is being replaced, the other one
-	// works.
+	// connections is how many connections an agent has. While one is replaced, the other works.
 	connections = 2
-	// After a failure the agent waits. Each wait is twice as long as the one before, up to
-	// lastWait.
+	// After a failure the agent waits. Each wait is twice as long as the one before.
 	firstWait, lastWait = time.Second, 30 * time.Second
 	// lasting: after a connection that lasted at least this long, the waits begin with firstWait
 	// again.
@@ -33,15 +31,15 @@ const (
 type Options struct {
 	Gateway *url.URL // http or https, without a path
 	Token   domain.Secret
-	// Allow has the allowed origins of services.
+	// Allow has the origins that services may have.
 	Allow []Origin
-	// AllowAny allows every service in a configuration: everything that this machine can reach.
+	// AllowAny accepts every service that a configuration names: all that this machine reaches.
 	AllowAny bool
 	Version  string
 	Logger   *slog.Logger
 }
 
-// RefusedError is the reason why the gateway refuses the token.
+// RefusedError says why the gateway refuses the token.
 type RefusedError struct{ Reason string }
 
 // Error implements error.

@@ -24,11 +24,11 @@ const (
 	openTime = 10 * time.Second
 	// maxProblem bounds how much of a refusal is read, in bytes.
 	maxProblem = 16 << 10
-	windowSize = 8 << 20 // unread bytes from the gateway, over all requests
+	windowSize = 8 << 20 // bytes under way from the gateway, over all requests
 	frameSize  = 256 << 10
 )
 
-// connection is a connection to a gateway.
+// connection is one to a gateway.
 type connection struct {
 	raw    net.Conn
 	server *http.Server
@@ -75,7 +75,7 @@ func refusal(answer *http.Response, err error) error {
 		Detail string `json:"detail"`
 	}
 	if text, readErr := io.ReadAll(io.LimitReader(answer.Body, maxProblem)); readErr == nil {
-		_ = json.Unmarshal(text, &told) // without a detail the status is enough
+		_ = json.Unmarshal(text, &told) // without a detail the status says enough
 	}
 	if told.Detail == "" {
 		told.Detail = "status " + answer.Status
@@ -160,7 +160,7 @@ func (s *single) Accept() (net.Conn, error) {
 	return nil, net.ErrClosed
 }
 
-// Close ends the wait of Accept.
+// Close ends the waiting.
 func (s *single) Close() error {
 	s.once.Do(func() { close(s.closed) })
 	return nil

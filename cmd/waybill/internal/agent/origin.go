@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Origin is a scheme, a host and a port that the agent may reach.
+// Origin is a scheme, a host and a port: a place in the network that the agent may reach.
 type Origin struct{ scheme, host, port string }
 
 // ErrOrigin says that a text is not an origin.
@@ -44,14 +44,14 @@ func originOf(u *url.URL) (Origin, error) {
 	return o, nil
 }
 
-// isNumber reports whether resolvers may read a host as an IPv4 address: its last part is a number.
+// isNumber reports whether resolvers may take a host for an IPv4 address: its last part is a number.
 func isNumber(host string) bool {
 	last := host[strings.LastIndexByte(host, '.')+1:]
 	_, err := strconv.ParseUint(last, 0, 64) // 0x7f is a number, too
 	return err == nil
 }
 
-// isAddress reports whether a host is an IP address in its usual form.
+// isAddress reports whether a host is an address as addresses are written.
 func isAddress(host string) bool {
 	_, err := netip.ParseAddr(host)
 	return err == nil

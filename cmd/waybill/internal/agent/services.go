@@ -69,7 +69,7 @@ func (s *services) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusBadGateway)
 }
 
-// control answers requests to the agent itself.
+// control answers requests that are for the agent itself, and not for a service.
 func (s *services) control(w http.ResponseWriter, r *http.Request) {
 	content, err := io.ReadAll(io.LimitReader(r.Body, maxDocument))
 	switch {
@@ -116,7 +116,7 @@ func (s *services) configure(document []byte) error {
 	return nil
 }
 
-// endpoint parses the URL of a service. Its origin must be allowed.
+// endpoint reads the URL of a service, which must be of an origin that is allowed.
 func (s *services) endpoint(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package allinone runs API, dispatcher, bus, database and a receiver in one process.
+// Package allinone puts API, dispatcher, bus, database and a receiver into one process.
 package allinone
 
 import (
@@ -40,7 +40,7 @@ type Instance struct {
 	// KeyIsOurs says that the admin key was made here and is in the data directory.
 	KeyIsOurs bool
 	Receiver  *receiver.Receiver // nil: none
-	// Console is the address of the console: a link that signs in once, within 60 s of the start.
+	// Console is where the console is: a link that signs in once, within 60 s of the start.
 	Console string
 	// ReceiverMoved is the default address if the receiver had to use another one; empty: it uses the configured
 	// address.
@@ -50,7 +50,7 @@ type Instance struct {
 	watch   func(dispatcher.Made)
 }
 
-// Run runs the parts until ctx is done and everything has stopped.
+// Run works until ctx is done and everything has stopped.
 func (i *Instance) Run(ctx context.Context) error { return i.process.Run(ctx) }
 
 // Open opens everything. If it fails, it closes what it has opened. watch is called after
@@ -128,7 +128,7 @@ func (i *Instance) keys(s *settings.Settings, dir *datadir.Dir) error {
 	return nil
 }
 
-// freshAdminKey returns 32 random bytes in a form that a double click selects completely.
+// freshAdminKey returns 32 random bytes in a form that a double click selects whole.
 func freshAdminKey() string {
 	text := base64.RawURLEncoding.EncodeToString(domain.NewSecretBytes(32))
 	return "wbadmin_" + strings.ReplaceAll(text, "-", "_")

@@ -11,7 +11,7 @@ import (
 	"waybill.dev/cmd/internal/settings"
 )
 
-// ClashError names all addresses that are in use.
+// ClashError says which addresses are in use, all at once.
 type ClashError struct {
 	names []string
 	// Flags select free addresses.

@@ -132,7 +132,7 @@ func (d *doors) drop(o *door) {
 	d.open = slices.DeleteFunc(d.open, func(one *door) bool { return one == o })
 }
 
-// keep stores the ports for the next start.
+// keep notes the ports for the next start.
 func (d *doors) keep() {
 	text, err := json.Marshal(d.open)
 	if err == nil {
@@ -154,7 +154,7 @@ func (d *doors) list() []*boot.Server {
 	return servers
 }
 
-// run serves deployments by a handler that finds them by their hosts.
+// run serves deployments, by a handler that finds them by their hosts.
 func (d *doors) run(ctx context.Context, handler http.Handler) error {
 	var running sync.WaitGroup
 	serve := func(o *door) {
@@ -199,7 +199,7 @@ func (d *doors) enter(deployment string) http.Handler {
 	})
 }
 
-// withoutOwnCookies removes the cookies of the console from a request.
+// withoutOwnCookies takes the cookies of the console off a request.
 func withoutOwnCookies(header http.Header) {
 	var rest []string
 	for _, line := range header.Values("Cookie") {

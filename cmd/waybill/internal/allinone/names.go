@@ -33,7 +33,7 @@ func ownNames(handler http.Handler, s settings.Settings) http.Handler {
 	})
 }
 
-// isPage reports whether a path is that of a page for browsers.
+// isPage reports whether a path is one of pages for browsers.
 func isPage(path string) bool {
 	for _, begin := range []string{"/console", "/docs"} {
 		if rest, ok := strings.CutPrefix(path, begin); ok && (rest == "" || rest[0] == '/') {

@@ -37,7 +37,7 @@ type secrets struct {
 func (s *secrets) run(ctx context.Context) error {
 	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()
-	version := int64(0) // before the first change
+	version := int64(0) // before the first one
 	mine := map[domain.WebhookID]domain.Webhook{}
 	for {
 		if now, err := s.webhooks.ConfigVersion(ctx); err == nil && now != version {

@@ -116,7 +116,8 @@ func contents() []string {
 	return []string{datadir.Database, datadir.EncryptionKey, datadir.AdminKey}
 }
 
-// copyDatabase copies the database into the file to, checks the whole copy, and returns its last migration.
+// copyDatabase copies the database into the file to, checks the whole copy, and returns the last migration applied in
+// the copy.
 func copyDatabase(ctx context.Context, from Source, to string) (migration int64, err error) {
 	source, err := store.Open(ctx, store.Options{URL: from.DatabaseURL, Logger: from.Logger})
 	if err != nil {

@@ -16,8 +16,7 @@ import (
 	"waybill.dev/cmd/internal/datadir"
 )
 
-// Bounds of an upload. A server refuses larger ones; the command reports that before it reads
-// anything.
+// Bounds of an upload. A server refuses more; the command says so before anything is read.
 const (
 	MaxFiles = 1000
 	MaxSize  = 32 << 20 // total size of the files, in bytes
@@ -100,7 +99,7 @@ func (p *packer) hasRoutes(folder string) bool {
 	return err == nil && len(names) > 0
 }
 
-// find lists the files that the rules do not leave out.
+// find lists the files that the rules leave in.
 func (p *packer) find() error {
 	if err := p.rules.read(p.files, ".", ownRules); err != nil {
 		return err
@@ -219,7 +218,7 @@ func printable(name string) string {
 	}, name)
 }
 
-// Bytes returns a size as text for people.
+// Bytes writes a size for a person.
 func Bytes(n int64) string {
 	switch {
 	case n >= 1<<20:

@@ -101,7 +101,7 @@ func parse(base, text string) []rule {
 	return list
 }
 
-// trim removes spaces at the end, except those after a backslash.
+// trim takes away spaces at the end that no backslash keeps.
 func trim(line string) string {
 	for strings.HasSuffix(line, " ") && !strings.HasSuffix(line, `\ `) {
 		line = line[:len(line)-1]

@@ -15,7 +15,7 @@ import (
 	"waybill.dev/shared/units"
 )
 
-// perSecond is how many attempts get a line of their own in a second. The others are only counted.
+// perSecond is how many attempts get a line of their own in a second. The others are counted.
 const perSecond = 20
 
 // teller writes a line for each attempt of `waybill dev`. Attempts that it can't write in time are

@@ -33,13 +33,13 @@ const (
 	defaultData     = "./.waybill"
 )
 
-// target is the installation that a command works with.
+// target says which installation a command works with.
 type target struct {
 	server, key, data, context string
 	flags                      *pflag.FlagSet
 }
 
-// addTarget adds the flags for the installation.
+// addTarget adds the flags that name an installation.
 func addTarget(cmd *cobra.Command) *target {
 	t := &target{flags: cmd.Flags()}
 	t.flags.StringVar(&t.server, "server", "", "`URL` of the installation; default: the one that runs in the data directory, else "+defaultServer)
@@ -165,7 +165,7 @@ func (t *target) connect() (*client.Client, error) {
 	return client.New(to)
 }
 
-// receiverURL returns the address of the receiver in the installation's `waybill dev`.
+// receiverURL returns where the receiver of the installation's `waybill dev` answers.
 func (t *target) receiverURL() (string, error) {
 	running, err := datadir.Announced(t.data)
 	switch {

@@ -22,7 +22,7 @@ import (
 // contextsVariable names the file of the contexts.
 const contextsVariable = "WAYBILL_CONTEXTS"
 
-// contexts are the installations to which a user has given names.
+// contexts are the installations that a user has given names.
 type contexts struct {
 	Current string                 `json:"current,omitempty"`
 	Named   map[string]*oneContext `json:"contexts"`
@@ -30,7 +30,7 @@ type contexts struct {
 	path string
 }
 
-// oneContext is an installation with a key, which is sent only to its address.
+// oneContext is an installation with a key, which goes to its address alone.
 type oneContext struct {
 	Server string `json:"server"`
 	Key    string `json:"key"`
@@ -63,7 +63,7 @@ func readContexts() (*contexts, error) {
 	return c, nil
 }
 
-// write writes the file as a whole or not at all, readable only by its owner.
+// write keeps the file whole or not at all, readable by its owner alone.
 func (c *contexts) write() error {
 	text, err := json.MarshalIndent(c, "", "  ")
 	if err != nil {

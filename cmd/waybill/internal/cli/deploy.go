@@ -100,7 +100,7 @@ func addWait(cmd *cobra.Command, wait *time.Duration) {
 	cmd.Flags().DurationVar(wait, "timeout", 5*time.Minute, "how long to wait for the end of the build")
 }
 
-// chooseBranch takes the branch of git if no branch is given.
+// chooseBranch takes the branch of git if none is given.
 func (d *deploying) chooseBranch(dir string) error {
 	if d.branch != "" {
 		return nil
@@ -178,7 +178,7 @@ func (a *app) upload(ctx context.Context, c *client.Client, d deploying, dir str
 	return w.end(ctx, accepted, d.wait, form)
 }
 
-// leftOut lists the first files that are not uploaded.
+// leftOut names the first files that are not uploaded.
 func leftOut(names []string) string {
 	var list []string
 	for _, name := range names[:min(len(names), listedOut)] {

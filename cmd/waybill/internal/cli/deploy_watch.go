@@ -127,7 +127,7 @@ func (w *watcher) follow(ctx context.Context, accepted client.Accepted, wait tim
 	}
 }
 
-// stopped returns the reason why the build is no longer followed.
+// stopped says why the build is no longer followed.
 func stopped(ctx context.Context) error {
 	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
 		return cause
@@ -196,7 +196,7 @@ var stepOrder = []string{"unpack", "variables", "check", "activate"}
 type logPrinter struct {
 	w       io.Writer
 	width   int
-	printed map[string]int // number of lines by step
+	printed map[string]int // lines by step
 	faults  bool           // some of them were faults
 }
 
@@ -249,9 +249,9 @@ func (p *logPrinter) line(step string, line client.LogLine) {
 	fmt.Fprintln(p.w, style.Dim(head)+body)
 }
 
-// liveLine is a line on a terminal that is overwritten repeatedly. Elsewhere nothing is written.
+// liveLine is a line on a terminal that is written over and over. Elsewhere nothing is written.
 type liveLine struct {
-	w     io.Writer // nil: not a terminal
+	w     io.Writer // nil: no terminal
 	last  time.Time
 	shown bool
 }

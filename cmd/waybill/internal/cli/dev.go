@@ -84,8 +84,7 @@ func (a *app) dev() *cobra.Command {
 	return cmd
 }
 
-// again returns the command line of this process, with further flags. A command line with a secret is
-// not repeated.
+// again returns the command that was given, with further flags. A command with a secret is not repeated.
 func (a *app) again(flags []string) string {
 	for _, spec := range settings.Flags(settings.Dev) {
 		name := "--" + spec.Flag

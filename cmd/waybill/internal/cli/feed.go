@@ -43,8 +43,8 @@ func (a *app) addFeed(cmd *cobra.Command) {
 	}
 }
 
-// feedCommand makes a command that reads the feed of a webhook, its argument. The context of use is
-// done when the command has to end.
+// feedCommand makes a command that reads the feed of the webhook which is its argument. The context
+// that use gets is done when the command is to end.
 func (a *app) feedCommand(v verb.Verb, use func(ctx context.Context, r *feedReader, form output) error) *cobra.Command {
 	v.Args = verb.WebhookArg()
 	cmd := &cobra.Command{
@@ -117,11 +117,11 @@ type feedReader struct {
 	client *client.Client
 	path   string
 	cursor string // position of the reader
-	follow bool   // continue at the end
+	follow bool   // go on at the end
 	limit  int    // number of events; 0: no limit
 }
 
-// each calls take for each event, until the end, an error, or ctx is done.
+// each calls take with each event, until the end, an error, or ctx is done.
 func (r *feedReader) each(ctx context.Context, take func(feedEvent) error) error {
 	for left := r.limit; ; {
 		size := feedPage
@@ -154,13 +154,13 @@ func (r *feedReader) each(ctx context.Context, take func(feedEvent) error) error
 	}
 }
 
-// refused reports whether the installation has answered that the request is wrong.
+// refused reports whether the installation has said that the request is wrong.
 func refused(err error) bool {
 	p, ok := errors.AsType[*client.Problem](err)
 	return ok && p.Status < http.StatusInternalServerError && p.Status != http.StatusTooManyRequests
 }
 
-// page reads a page, and advances the cursor.
+// page reads a page, and moves the cursor.
 func (r *feedReader) page(ctx context.Context, size int) (events []feedEvent, done bool, err error) {
 	q := url.Values{"limit": {strconv.Itoa(size)}}
 	if r.cursor != "" {

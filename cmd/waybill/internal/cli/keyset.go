@@ -15,7 +15,7 @@ import (
 	"waybill.dev/shared/signature"
 )
 
-// Bounds of a key set.
+// Bounds of a key set that is read.
 const (
 	maxKeySet  = 256 << 10
 	keySetTime = 10 * time.Second
@@ -52,7 +52,7 @@ func (c *callback) checking(ctx context.Context) ([]signature.Key, error) {
 }
 
 // readKeySet reads the Ed25519 keys of a JSON Web Key Set at a URL or in a file. Other keys are
-// skipped.
+// passed over.
 func readKeySet(ctx context.Context, place string) ([]signature.Key, error) {
 	text, err := readPlace(ctx, place)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 const (
 	// goOnEvery is how often a list is read with --follow. New deliveries are shown within 2 s.
 	goOnEvery = time.Second
-	// goOnPage is how many entries of a list are read each time, and goOnKept how many are remembered.
+	// goOnPage is how many of a list are read each time, and goOnKept how many things are remembered.
 	goOnPage, goOnKept = 200, 2000
 )
 

@@ -80,8 +80,8 @@ func (a *app) listen() *cobra.Command {
 	return cmd
 }
 
-// check parses the URL that gets the callbacks, nil when there is none, and makes a secret if none
-// is given.
+// check reads the URL that gets the callbacks, nil when there is none, and makes a secret
+// if none is given.
 func (l *listening) check() (to *url.URL, err error) {
 	l.target = client.WithScheme(l.target)
 	if l.secret == "" {
@@ -147,7 +147,7 @@ func (a *app) forget(ctx context.Context, c *client.Client, id string) error {
 	return nil
 }
 
-// passed is a callback in one line of JSON.
+// passed is a callback as one line of JSON.
 type passed struct {
 	At         time.Time `json:"at"`
 	Type       string    `json:"type"`
@@ -194,7 +194,7 @@ func (a *app) reporter(form output, whole bool) func(forward.Passed) {
 			status = style.Bad("---")
 			rest += " " + style.Bad("no answer: "+reason)
 		}
-		// Usually 79 columns wide.
+		// As a rule 79 columns wide.
 		fmt.Fprintf(a.stdout, "%s %s %-19s %s %s%s\n", p.At.Format("15:04:05"), status, terminal.Clean(p.Type), terminal.Clean(p.EventID),
 			style.Dim(units.Duration(p.Duration)), rest)
 		if whole {

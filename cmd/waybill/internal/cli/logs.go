@@ -22,9 +22,9 @@ import (
 )
 
 const (
-	// readEvery is how often new requests are read with --follow.
+	// readEvery is how often new requests are read while a log is followed.
 	readEvery = time.Second
-	// late is how much later than other rows the row of a request may become visible.
+	// late is how much later than others the row of a request may become visible.
 	late = 5 * time.Second
 	// readPage is how many requests one answer has at most.
 	readPage = 200
@@ -95,7 +95,7 @@ type requestLog struct {
 	client *client.Client
 	path   string
 	form   output
-	// shown are the requests of the last seconds, so that none is printed twice.
+	// shown are the requests of the last seconds, so that none is shown twice.
 	shown []logged
 }
 
@@ -244,7 +244,7 @@ func (l *requestLog) show(list []logged) {
 	}
 }
 
-// one prints a request with the entries of its log.
+// one shows a request with the entries of its log.
 func (l *requestLog) one(ctx context.Context, id string) error {
 	answer, err := l.client.Do(ctx, http.MethodGet, l.path+"/"+url.PathEscape(id), nil)
 	if err != nil {

@@ -43,13 +43,13 @@ func startQuery(expression string, w io.Writer) (*query, error) {
 // Write implements io.Writer.
 func (q *query) Write(text []byte) (int, error) { return q.pipe.Write(text) }
 
-// end waits until all output was processed.
+// end waits until all was queried.
 func (q *query) end() error {
 	_ = q.pipe.Close()
 	return <-q.done
 }
 
-// over runs the code over all values.
+// over runs the code over all values that come.
 func over(code *gojq.Code, values *json.Decoder, w io.Writer) error {
 	values.UseNumber()
 	for {
@@ -95,7 +95,7 @@ func write(w io.Writer, result any) error {
 	return err
 }
 
-// startQueries starts the query of a command's --jq, if given.
+// startQueries begins the query that a command was given, if any.
 func (a *app) startQueries(cmd *cobra.Command) error {
 	flag := cmd.Flags().Lookup("jq")
 	if flag == nil || !flag.Changed {

@@ -177,7 +177,7 @@ func (r *registration) webhook(ctx context.Context, c *client.Client, types []do
 	return hook, false, tellReceiver(ctx, r.receiver, r.path, secret)
 }
 
-// overlap is how long callbacks also carry the signature of the former secret.
+// overlap is how long callbacks carry the signature of the former secret too.
 const overlap = time.Minute
 
 // query returns the query of the webhook's URL, by which the receiver is asked for an answer.

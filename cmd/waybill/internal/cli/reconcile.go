@@ -156,7 +156,7 @@ const (
 	idLists
 )
 
-// idSets are lists of ids on disk, so that large lists need little memory.
+// idSets are lists of ids on the disk, so that their number costs no memory.
 type idSets struct {
 	folder string
 	files  [idLists][idParts]*os.File

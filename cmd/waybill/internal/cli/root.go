@@ -1,5 +1,5 @@
-// Package cli is waybill's command line. Data goes to stdout, notes and progress to stderr; the
-// exit code is 0, 1 after a failure, or 2 when the command was used wrongly.
+// Package cli is waybill's command line. Data go to stdout, notes and progress to stderr;
+// the exit code is 0, 1 when something failed, 2 when the command was used wrongly.
 package cli
 
 import (
@@ -30,7 +30,7 @@ type app struct {
 	query   *query // nil: no --jq
 }
 
-// failure is an error of a command that was used correctly.
+// failure marks an error of a command that was used rightly.
 type failure struct{ error }
 
 func (f failure) Unwrap() error { return f.error }
@@ -42,7 +42,7 @@ func (u usage) Unwrap() error { return u.error }
 
 func usagef(format string, args ...any) error { return usage{fmt.Errorf(format, args...)} }
 
-// Main runs the command line and returns the exit code. args begins with the name of the program.
+// Main runs the command line and returns the exit code. args begins with the program's name.
 func Main(version string, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	a := &app{version: version, binary: "waybill", args: args[1:], stdin: stdin, stdout: stdout, stderr: stderr}
 	if strings.ContainsRune(args[0], os.PathSeparator) && !strings.HasPrefix(args[0], os.TempDir()) {
@@ -138,7 +138,7 @@ func (a *app) root() *cobra.Command {
 	return root
 }
 
-// flagError suggests a flag instead of one that does not exist.
+// flagError suggests a flag for one that does not exist.
 func flagError(cmd *cobra.Command, err error) error {
 	missing, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok {
@@ -206,7 +206,7 @@ func subcommands(cmd *cobra.Command, args []string) error {
 	return usagef("give one of its commands: %s", strings.Join(names(cmd), ", "))
 }
 
-// unknownCommand suggests the commands that may have been meant.
+// unknownCommand names the commands that may have been meant.
 func unknownCommand(cmd *cobra.Command, word string) error {
 	message := fmt.Sprintf("unknown command %q for %q", terminal.Clean(word), cmd.CommandPath())
 	if meant := settings.Nearest(word, names(cmd)); meant != "" {
@@ -237,10 +237,10 @@ func variableOf(flag *pflag.Flag) string {
 }
 
 func setVariable(flags *pflag.FlagSet, flag, name string) {
-	_ = flags.SetAnnotation(flag, variable, []string{name}) // fails only for a flag that does not exist
+	_ = flags.SetAnnotation(flag, variable, []string{name}) // fails only for a flag that is not there
 }
 
-// fromEnvironment sets flags that are not on the command line from their variables.
+// fromEnvironment sets flags that were not given from their variables.
 func fromEnvironment(flags *pflag.FlagSet, lookup func(string) (string, bool)) error {
 	var err error
 	flags.VisitAll(func(flag *pflag.Flag) {
@@ -305,7 +305,7 @@ type outputValue struct {
 	forms []output
 }
 
-// choices lists the forms in a text.
+// choices names the forms in words.
 func (v *outputValue) choices() string {
 	var words []string
 	for _, form := range v.forms {

@@ -22,7 +22,7 @@ import (
 type deploymentCheck struct {
 	on        bool
 	variables []string // NAME=VALUE
-	data      string   // data directory of waybill dev
+	data      string   // folder of waybill dev
 }
 
 const variableFlag = "var"

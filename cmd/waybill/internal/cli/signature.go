@@ -33,7 +33,7 @@ func (a *app) signature() *cobra.Command {
 // callback is the content to sign, from the flags.
 type callback struct {
 	secrets   []string
-	public    []string // public keys for checking
+	public    []string // public keys that check
 	sets      []string // files and URLs of key sets
 	id        string
 	timestamp int64

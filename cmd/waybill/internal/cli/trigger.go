@@ -25,7 +25,7 @@ import (
 
 const (
 	maxCount = 10_000_000
-	// publishers is how many requests are open at once when several events are published.
+	// publishers is how many requests are open at once when several events go out.
 	publishers = 16
 	// listed is the number of events up to which a table lists each one.
 	listed = 20
@@ -213,7 +213,7 @@ func (a *app) printPublished(form output, kind domain.EventType, published []cli
 	return nil
 }
 
-// change sets values in data. Without any, the bytes stay as they are.
+// change sets values within data. Without any, the bytes stay as they are.
 func change(data []byte, sets []string) ([]byte, error) {
 	if len(sets) == 0 {
 		return data, nil
@@ -259,8 +259,8 @@ func value(text string) any {
 	return text
 }
 
-// put sets v at path below tree and returns the tree. Missing objects on the path are made; members
-// of an array are named by their index.
+// put sets v at path below tree and returns the tree. Objects on the way are made; an
+// array's members are named by their index.
 func put(tree any, path []string, v any) (any, error) {
 	if len(path) == 0 {
 		return v, nil

@@ -20,7 +20,7 @@ import (
 	"waybill.dev/cmd/waybill/internal/verb"
 )
 
-// completing is how long completion waits for names from the installation.
+// completing is how long the shell waits for names from the installation.
 const completing = 2 * time.Second
 
 // action is one call of a verb.
@@ -33,7 +33,7 @@ type action struct {
 	yes     bool
 	wait    bool
 	follow  bool
-	web     bool // show the page of the console instead
+	web     bool // show the console's page instead
 	all     bool // all pages of a list
 	further bool // earlier pages have been shown
 	form    *output
@@ -112,7 +112,7 @@ func aliases(name string) []string {
 	return map[string][]string{"list": {"ls"}, "delete": {"rm"}}[name]
 }
 
-// withFlags appends an argument that was given as a flag.
+// withFlags adds an argument that was given as a flag.
 func withFlags(cmd *cobra.Command, v verb.Verb, args []string) []string {
 	if last := len(v.Args) - 1; last >= 0 && len(args) == last && v.Args[last].Flag != "" {
 		if flag := cmd.Flags().Lookup(v.Args[last].Flag); flag.Changed {
@@ -175,7 +175,7 @@ func (a *app) addVerbFlags(cmd *cobra.Command, act *action) {
 	}
 }
 
-// renamed makes the former name of a flag work, too.
+// renamed makes a flag's former name work too.
 func renamed(flags *pflag.FlagSet, former, name string) {
 	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, given string) pflag.NormalizedName {
 		if given == former {

@@ -13,7 +13,7 @@ import (
 	"waybill.dev/cmd/waybill/internal/verb"
 )
 
-// addWeb adds --web to the command of a verb with a page in the console.
+// addWeb adds --web to the command of a verb that the console has a page for.
 func (act *action) addWeb(cmd *cobra.Command) {
 	if act.Page(&verb.Input{}) != "" {
 		cmd.Flags().BoolVar(&act.web, "web", false, "print the address of the console's page, and open it on a terminal")

@@ -1,6 +1,6 @@
-// Package demo shows Waybill at work. It publishes the four shipment events, each in a different
-// way, receives their callbacks, and checks every signature with the library of Standard Webhooks,
-// which shares no code with Waybill.
+// Package demo shows Waybill at work. It publishes the four shipment events, each in
+// another way, receives their callbacks, and checks every signature with the library
+// of Standard Webhooks, which shares no code with Waybill.
 package demo
 
 import (
@@ -27,9 +27,9 @@ import (
 )
 
 const (
-	// time limit of the whole demo, which takes a few seconds
+	// limit of the whole demo, which takes a few seconds.
 	limit = 60 * time.Second
-	// spread is how long a change of webhooks may take to reach every dispatcher.
+	// spread is how long a change of webhooks takes to reach every dispatcher.
 	spread = 1500 * time.Millisecond
 )
 
@@ -43,7 +43,7 @@ type Options struct {
 	// URL of a running installation; empty: the demo starts its own in this process.
 	URL     string
 	Key     domain.Secret
-	KeyFrom string        // where the key comes from, for messages
+	KeyFrom string        // where the key was taken from, for messages
 	NATSURL domain.Secret // of the running installation
 	// ReceiverAddr is the address at which callbacks are received, ReceiverURL the same as seen
 	// from the installation; empty: a free port on loopback.
@@ -200,7 +200,7 @@ func (d *demo) register(ctx context.Context) error {
 	return nil
 }
 
-// event returns a new event with the sample's data.
+// event returns a fresh event with the sample's data.
 func event(t domain.EventType) (id string, body, data []byte, err error) {
 	if data, err = sample.Data(t); err != nil {
 		return "", nil, nil, err

@@ -122,7 +122,7 @@ func (d *demo) show(kind domain.EventType, c receiver.Callback, verifier *standa
 	return nil
 }
 
-// confirm waits until the delivery log has the same results.
+// confirm waits until the delivery log says the same.
 func (d *demo) confirm(ctx context.Context) error {
 	ticker := time.NewTicker(50 * time.Millisecond)
 	defer ticker.Stop()

@@ -65,7 +65,7 @@ func (s *site) checkBus(ctx context.Context) []judge.Finding {
 	return found
 }
 
-// remote reports whether one of the addresses is neither on this machine nor in a private network.
+// remote reports whether one of the addresses is neither of this machine nor of a private network.
 func remote(addresses []string) bool {
 	for _, address := range addresses {
 		host, _, err := net.SplitHostPort(address)
@@ -129,8 +129,8 @@ func (s *site) checkStreams(ctx context.Context) []judge.Finding {
 	return found
 }
 
-// Above these shares of its limit, EVENTS is reported, as a fault or as a warning. From three quarters
-// on, dispatchers delete events that are done.
+// Above these shares of its limit, EVENTS is reported: as a fault, and as a warning. From three quarters
+// on, dispatchers drop events that are done.
 const full, almostFull = 0.95, 0.8
 
 func stream(look bus.StreamLook) judge.Finding {

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// pings is how many times the database is queried. The shortest time counts.
+	// pings is how many times the database is asked. The shortest answer counts.
 	pings    = 5
 	slowTrip = 20 * time.Millisecond
 	// skewed is how far clocks may differ: receivers allow callbacks five minutes, and the compared

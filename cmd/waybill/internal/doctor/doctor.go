@@ -113,7 +113,7 @@ func (c *closers) add(end func()) {
 	c.list = append(c.list, end)
 }
 
-// close closes everything concurrently, and waits for a moment.
+// close closes everything side by side, and waits for a moment.
 func (c *closers) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

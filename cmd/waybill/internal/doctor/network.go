@@ -53,7 +53,7 @@ func (s *site) checkNames(ctx context.Context) []judge.Finding {
 	return found
 }
 
-// checkDomains checks whether scripts on deployments' pages could set cookies for the console.
+// checkDomains says whether scripts of deployments' pages could set cookies for the console.
 func (s *site) checkDomains(context.Context) []judge.Finding {
 	u, err := url.Parse(s.Settings.PublicURL)
 	domain := s.Settings.GatewayDomain
@@ -72,7 +72,7 @@ func (s *site) checkDomains(context.Context) []judge.Finding {
 	return one(judge.Good(domain+" and "+host+" share no domain", "Browsers keep the cookies of deployments from the console."))
 }
 
-// checkProxy names the variables from which other programs would take a proxy.
+// checkProxy names the variables that other programs would take a proxy from.
 func (s *site) checkProxy(context.Context) []judge.Finding {
 	var set []string
 	for _, variable := range s.Environ {

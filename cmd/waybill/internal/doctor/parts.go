@@ -22,7 +22,7 @@ import (
 	"waybill.dev/shared/judge"
 )
 
-// part is a running process, with its metrics.
+// part is a running process, by its metrics.
 type part struct {
 	url     string
 	given   bool // named by the operator

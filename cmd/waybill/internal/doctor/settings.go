@@ -36,7 +36,7 @@ func (s *site) checkSettings(context.Context) []judge.Finding {
 	return found
 }
 
-// faults splits joined errors.
+// faults takes joined errors apart.
 func faults(err error) []error {
 	if err == nil {
 		return nil
@@ -54,7 +54,7 @@ func otherVariables() []string {
 	}
 }
 
-// checkEnvironment finds variables that nothing reads, most of them misspelt.
+// checkEnvironment finds variables that nothing reads, most often misspelt ones.
 func (s *site) checkEnvironment(context.Context) []judge.Finding {
 	var found []judge.Finding
 	for _, variable := range s.Environ {

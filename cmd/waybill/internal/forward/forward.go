@@ -24,7 +24,7 @@ const (
 	timeout = 35 * time.Second
 )
 
-// Passed is one callback that was handled.
+// Passed is one callback that was passed on.
 type Passed struct {
 	At       time.Time
 	EventID  string
@@ -40,7 +40,7 @@ type Passed struct {
 	Body    []byte
 }
 
-// Forwarder is the handler of callbacks.
+// Forwarder is the handler that callbacks come to.
 type Forwarder struct {
 	to     *url.URL // nil: callbacks are only shown
 	key    signature.Key
@@ -49,7 +49,7 @@ type Forwarder struct {
 }
 
 // New returns a forwarder of callbacks that are signed with the key. It forwards to the URL; nil: each
-// callback is answered with 200. notify is called after each callback, from several goroutines.
+// callback is answered 200. notify is called after each callback, from several goroutines.
 func New(to *url.URL, key signature.Key, notify func(Passed)) *Forwarder {
 	return &Forwarder{
 		to: to, key: key, notify: notify,
@@ -65,7 +65,7 @@ func New(to *url.URL, key signature.Key, notify func(Passed)) *Forwarder {
 	}
 }
 
-// Close closes the idle connections.
+// Close closes the connections that are not in use.
 func (f *Forwarder) Close() { f.http.CloseIdleConnections() }
 
 // ServeHTTP forwards the request if its signature is valid; otherwise the caller gets 401. If the
@@ -137,7 +137,7 @@ func asSent(name string) string {
 	return name
 }
 
-// hopByHop reports whether a header belongs to one connection, not to the message.
+// hopByHop reports whether a header is about one connection, not about the message.
 func hopByHop(name string) bool {
 	switch name {
 	case "Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Content-Length":

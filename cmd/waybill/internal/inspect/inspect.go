@@ -54,14 +54,14 @@ func (t *Tool) Hints() []string {
 	return hints
 }
 
-// Prompt is a text that a person can send to the model.
+// Prompt is a text that a person can have put to the model.
 type Prompt struct {
 	Name        string     `json:"name"`
 	Description string     `json:"description"`
 	Arguments   []Argument `json:"arguments"`
 }
 
-// Argument is an argument of a prompt.
+// Argument is one of a prompt.
 type Argument struct {
 	Name        string `json:"name"`
 	Description string `json:"description"`
@@ -76,7 +76,7 @@ type Resource struct {
 	MIMEType    string `json:"mimeType"`
 }
 
-// Server queries the server at endpoint; key may be empty.
+// Server asks the server at endpoint; key may be empty.
 func Server(ctx context.Context, endpoint string, key domain.Secret, version string) (*Report, error) {
 	transport := &keyed{key: key, inner: client.NewTransport()}
 	caller := mcp.NewClient(&mcp.Implementation{Name: "waybill", Version: version}, nil)
@@ -171,7 +171,7 @@ func (r *Report) resources(ctx context.Context, session *mcp.ClientSession) erro
 	return nil
 }
 
-// keyed adds the key to each request, and remembers the status of the last answer.
+// keyed adds the key to each request, and remembers how the last one was answered.
 type keyed struct {
 	key   domain.Secret
 	inner http.RoundTripper

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 )
 
-// usedSpace returns how many bytes the files below dir take.
+// usedSpace returns the bytes that the files beneath dir take.
 func usedSpace(dir string) int64 {
 	var sum int64
 	// A file that disappears in the meantime is not counted; the number is approximate anyway.

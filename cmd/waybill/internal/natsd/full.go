@@ -23,8 +23,7 @@ const (
 // all.
 const storeFailed = "JetStream failed to store a msg on stream "
 
-// noSpace reports whether a line of the server's log says that a message could not be written because the disk
-// is full.
+// noSpace reports whether a line of the server's log says that a message could not be written for want of room.
 func noSpace(line string) bool {
 	return strings.HasPrefix(line, storeFailed) &&
 		(strings.Contains(line, "no space left") || strings.Contains(line, "not enough space on the disk")) // Windows
@@ -57,11 +56,11 @@ func (s *Server) resume(ctx context.Context) {
 func (s *Server) reopen() {
 	err := s.nats.ShutdownJetStream()
 	if err == nil {
-		s.log.full.Store(false) // nothing is written at this moment
+		s.log.full.Store(false) // nothing is written now
 		err = s.nats.EnableJetStream(&server.JetStreamConfig{StoreDir: s.dir, SyncInterval: syncInterval, MaxStore: maxStore(s.dir)})
 	}
 	if err != nil {
-		s.log.full.Store(true) // try again
+		s.log.full.Store(true) // and again
 		s.log.log.Error("the streams can't be opened again after the disk was full", "error", err)
 		return
 	}

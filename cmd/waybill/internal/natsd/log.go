@@ -36,8 +36,8 @@ func (b *bridge) Errorf(format string, v ...any) {
 	b.log.Error("nats-server", text, line)
 }
 
-// Fatalf does not end the process, unlike the server's own logger: other parts have to stop in
-// order.
+// Fatalf must not end the process as the server's own logger does: others have to stop
+// in order.
 func (b *bridge) Fatalf(format string, v ...any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

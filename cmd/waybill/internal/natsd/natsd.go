@@ -111,7 +111,7 @@ func maxStore(dir string) int64 {
 	return int64(float64(free+usedSpace(dir)) * storeShare)
 }
 
-// InProcess lets a client in this process connect without a socket.
+// InProcess lets a client of this process join without a socket.
 func (s *Server) InProcess() nats.InProcessConnProvider { return s.nats }
 
 // URL returns the URL for clients.

@@ -1,5 +1,5 @@
-// Package trial tests a receiver in the way of deliveries: by the same rules for its address, over the
-// same connections, with the same signature.
+// Package trial tries a receiver as deliveries do: by the same rules for its address, over the same
+// connections, with the same signature.
 package trial
 
 import (
@@ -104,7 +104,7 @@ func addresses(list []netip.Addr) string {
 	return strings.Join(texts, ", ")
 }
 
-// refusal explains why no webhook may have a URL.
+// refusal explains a URL that no webhook may have.
 func (t *trial) refusal(why string) judge.Finding {
 	do := "correct the URL"
 	if strings.Contains(why, settings.EgressAllow) {

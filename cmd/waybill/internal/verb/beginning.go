@@ -18,7 +18,7 @@ const shortID = 13
 // deliveryID is the length of a delivery's id.
 const deliveryID = 22
 
-// Short reports whether a text is too short for an id in a list.
+// Short reports whether a text is too short for an id of a list's things.
 func Short(list, text string) bool {
 	if list == deliveriesPath {
 		return len(text) < deliveryID
@@ -44,7 +44,7 @@ func (v Verb) Beginnings(in *Input) []Beginning {
 	}
 	for _, value := range in.Values {
 		if text := value.text; value.set && value.flag.List != "" && Short(value.flag.List, text) {
-			list = append(list, Beginning{List: value.flag.List, Text: text, Put: func(id string) { _ = value.Set(id) }}) // any text is accepted as a value
+			list = append(list, Beginning{List: value.flag.List, Text: text, Put: func(id string) { _ = value.Set(id) }}) // any text is a value
 		}
 	}
 	return list

@@ -83,7 +83,7 @@ func retagging() []Flag {
 	return []Flag{{Name: "tag", Usage: "a `name=value`; may be repeated; replaces all tags; empty: none", Kind: Pairs, To: "tags"}}
 }
 
-// having returns the flag that filters a list by tags.
+// having filters a list by tags.
 func having() []Flag {
 	return []Flag{{Name: "tag", Usage: "only those with this tag, `name=value`; may be repeated", Kind: Pairs, In: InQuery}}
 }
@@ -128,7 +128,7 @@ func taggedAs() Column {
 	return Column{Title: "TAGS", Member: "tags", Form: Labels, Shrinks: true, Spare: true}
 }
 
-// made returns the columns for the times when a thing was made and changed.
+// made returns the columns of when a thing was made and changed.
 func made() []Column {
 	return []Column{
 		{Title: "CREATED", Member: "createdOn", Form: Moment, Spare: true},

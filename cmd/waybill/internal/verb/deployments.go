@@ -11,7 +11,7 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// Deployments is the noun that has further commands, which follow a build.
+// Deployments is the noun that has further verbs, which follow a build.
 const Deployments = "deployments"
 
 const (
@@ -140,7 +140,7 @@ func tellCalls(w io.Writer, thing map[string]any, _ int) {
 	terminal.Table(w, []string{"CONSUMER", "STATUS", "CALLS"}, rows)
 }
 
-// RequestLogs returns the path of the request log of a deployment.
+// RequestLogs returns the path of the log of a deployment's requests.
 func RequestLogs(deployment string) string {
 	return strings.Replace(deploymentPath, "{deploymentName}", url.PathEscape(deployment), 1) + "/request-logs"
 }

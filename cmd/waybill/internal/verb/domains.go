@@ -62,7 +62,7 @@ func customDomains() Noun {
 	}
 }
 
-// certificateFiles puts the contents of the certificate files into the body.
+// certificateFiles puts the contents of the files into the body.
 func certificateFiles(r *Request, in *Input) error {
 	chain, err := in.Read(in.Args[1])
 	if err != nil {

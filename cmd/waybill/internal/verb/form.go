@@ -76,7 +76,7 @@ func (f Form) write(value any) string {
 	}
 }
 
-// moment removes fractions of seconds.
+// moment leaves out fractions of seconds.
 func moment(text string) string {
 	at, ok := rfc3339.Parse(text)
 	if !ok {
@@ -85,7 +85,7 @@ func moment(text string) string {
 	return at.Format(time.RFC3339)
 }
 
-// short formats a value for a list on a terminal.
+// short writes a value for a list on a terminal.
 func (f Form) short(value any, now time.Time) string {
 	switch f {
 	case Types:
@@ -120,7 +120,7 @@ func (f Form) beside(value any, now time.Time) string {
 	return ""
 }
 
-// milliseconds formats a number of milliseconds.
+// milliseconds writes a number of milliseconds.
 func milliseconds(value any) string {
 	number, ok := value.(json.Number)
 	if !ok {
@@ -147,7 +147,7 @@ func phases(value any) string {
 	return strings.Join(words, ", ")
 }
 
-// several splits a compound word into words: behind shipment.
+// several writes a word of several words as several: behind shipment.
 func several(word string) string {
 	var b strings.Builder
 	for _, r := range word {

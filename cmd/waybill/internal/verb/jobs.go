@@ -79,7 +79,7 @@ func resendFilters() []Flag {
 	}
 }
 
-// JobView returns the view of a job.
+// JobView shows a job.
 func JobView() View { return View{Columns: jobColumns()} }
 
 // JobPath returns the path of a job.

@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// Members that tables have and the API's lists do not have.
+// Members that tables have and the API's lists do not.
 const (
 	hostMember   = "(host)"
 	answerMember = "(answer)"
 	stateMember  = "(state)"
 )
 
-// Most is how many entries of a list one answer has at most.
+// Most is how many things of a list one answer has at most.
 const Most = 1000
 
-// hostsAndAnswers adds the webhook's host and the last answer to rows of deliveries.
+// hostsAndAnswers puts the webhook's host and the last answer into rows of deliveries.
 func hostsAndAnswers(ask Ask, rows []map[string]any) {
 	hosts := hostsOf(ask, rows)
 	for _, row := range rows {
@@ -32,7 +32,7 @@ func hostsAndAnswers(ask Ask, rows []map[string]any) {
 	}
 }
 
-// hostsOf returns the hosts of the webhooks in the rows, by webhook id.
+// hostsOf returns, by webhook id, the hosts of the webhooks that the rows name.
 func hostsOf(ask Ask, rows []map[string]any) map[string]string {
 	hosts := make(map[string]string)
 	wanted := make(map[string]bool)

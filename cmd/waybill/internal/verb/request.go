@@ -21,7 +21,7 @@ func misusef(format string, args ...any) error { return MisuseError{fmt.Errorf(f
 // Request is a request to the API.
 type Request struct {
 	Method string
-	// Path may contain {account}: see In.
+	// Path may still name the account: see In.
 	Path  string
 	Query url.Values
 	Body  []byte // nil: no body
@@ -51,7 +51,7 @@ func (r *Request) Target() string {
 type Input struct {
 	Args   []string // as many as the verb has; Completion may have fewer
 	Values []*Value
-	// Read returns the content of a file; -: standard input.
+	// Read returns a file's content; -: standard input.
 	Read func(name string) ([]byte, error)
 }
 
@@ -93,7 +93,7 @@ func (in *Input) check(v Verb) error {
 	return nil
 }
 
-// Request makes the request for the input.
+// Request makes the request that the input asks for.
 func (v Verb) Request(in *Input) (*Request, error) {
 	if err := in.check(v); err != nil {
 		return nil, err

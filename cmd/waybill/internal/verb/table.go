@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	gap = 2 // space between columns
+	gap = 2 // between columns
 	// least is the minimum width of a column that can shrink.
 	least = 10
 )
@@ -61,7 +61,7 @@ func (c Column) cell(row members, width int) string {
 	return c.text(row)
 }
 
-// shorten cuts the ids in each column.
+// shorten cuts the ids of each column.
 func (g *grid) shorten() {
 	for i, c := range g.columns {
 		if c.Form != Ident {
@@ -96,7 +96,7 @@ func (g *grid) floor(i int) int {
 	return min(g.widths[i], max(least, len(g.columns[i].Title), g.columns[i].Least))
 }
 
-// over returns by how much a line is too long when each column i has the width of(i).
+// over returns by how much a line is too long when column i has width of(i).
 func (g *grid) over(width int, of func(i int) int) int {
 	sum := gap * (len(g.columns) - 1)
 	for i := range g.columns {
@@ -119,7 +119,7 @@ func (g *grid) drop(width int) {
 	}
 }
 
-// shrink narrows the widest column that can shrink, repeatedly, until a line fits.
+// shrink narrows the widest of the columns that give way until a line fits.
 func (g *grid) shrink(width int) {
 	now := func(i int) int { return g.widths[i] }
 	for g.over(width, now) > 0 {
@@ -136,7 +136,7 @@ func (g *grid) shrink(width int) {
 	}
 }
 
-// widest returns the widest column that can shrink; -1: none.
+// widest returns the widest column that can give way; -1: none can.
 func (g *grid) widest() int {
 	widest := -1
 	for i := range g.columns {

@@ -20,7 +20,7 @@ type Kind int
 // The kinds.
 const (
 	Text    Kind = iota
-	Words        // several, separated by commas or given one at a time
+	Words        // several, separated by commas or given one by one
 	Pairs        // name=value, given one at a time
 	Bool         //
 	Integer      //
@@ -55,7 +55,7 @@ type Value struct {
 	parsed any // in the form for JSON
 }
 
-// NewValue returns the value of a flag that has not been given yet.
+// NewValue returns the value of a flag that was not given yet.
 func NewValue(f Flag, now func() time.Time) *Value { return &Value{flag: f, now: now} }
 
 // Type implements pflag.Value.
@@ -69,7 +69,7 @@ func (v *Value) Type() string {
 // String implements pflag.Value.
 func (v *Value) String() string { return v.text }
 
-// Set implements pflag.Value. A flag with several values may be set repeatedly.
+// Set implements pflag.Value. A flag that takes several values may be set again.
 func (v *Value) Set(text string) error {
 	parsed, err := v.parse(text)
 	if err != nil {
@@ -193,7 +193,7 @@ func object(text string) (any, error) {
 	return json.RawMessage(text), nil
 }
 
-// time parses a time, or a duration from now in the direction of the kind.
+// time reads a time, or a duration from now in the direction of the kind.
 func (v *Value) time(text string) (any, error) {
 	if at, ok := rfc3339.Parse(text); ok {
 		return at.Format(stamp), nil

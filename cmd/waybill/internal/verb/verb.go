@@ -22,7 +22,7 @@ type Verb struct {
 	Path  string
 	Args  []Arg
 	Flags []Flag
-	// Body says whether the request has a body.
+	// Body says whether a body is sent.
 	Body Body
 	// Adjust may change the finished request, for rules that the table can't express.
 	Adjust func(*Request, *Input) error
@@ -42,7 +42,7 @@ type Verb struct {
 	// Judged reports whether the answer names a delivery, and the command has to wait for the receiver's answer and judge it;
 	// nil: never.
 	Judged func(*Input) bool
-	// Confirm is the question that a person must answer before the request is sent.
+	// Confirm is the question that a person must answer before anything is done.
 	Confirm string
 }
 
@@ -68,12 +68,12 @@ type Arg struct {
 	// Each is the path of another list. List is read for each of its entries: EachTo is the name in List that the entry's name
 	// replaces; empty: List is read once.
 	Each, EachTo string
-	File         bool   // the name of a file
+	File         bool   // names a file
 	URL          bool   // a URL, which may have no scheme if it is on this machine
 	Flag         string // flag that may replace the argument; only for the last one
 	// Whole: the operation does not report that the thing does not exist, so the beginning of an id must be completed before.
 	Whole bool
-	// Optional: the argument may be left out. Only the last one may be optional. Adjust handles a missing one.
+	// Optional: the argument may be left out. Only the last one may be optional. Adjust does the rest.
 	Optional bool
 }
 
@@ -84,7 +84,7 @@ type Place int
 const (
 	InBody Place = iota
 	InQuery
-	InVerb // used by Adjust
+	InVerb // taken by Adjust
 )
 
 // Flag is an option of a verb.

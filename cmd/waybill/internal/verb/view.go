@@ -19,7 +19,7 @@ type View struct {
 	None    string // printed when a list is empty
 	Columns []Column
 	Parts   []Part
-	Rows    string // member with the list; empty: data
+	Rows    string // member that has the list; empty: data
 	// Tell writes a single thing in sentences instead, for people.
 	Tell func(w io.Writer, thing map[string]any, width int)
 }
@@ -36,7 +36,7 @@ type Column struct {
 	Member string // with dots for nested members
 	Form   Form
 	Null   string // printed for null, and for a missing member
-	Wide   bool   // only shown for a single thing
+	Wide   bool   // shown of a single thing only
 	// Shrinks: a value is cut off when the line would be too long. Spare: the column is
 	// left out when cutting is not enough.
 	Shrinks, Spare bool
@@ -45,17 +45,17 @@ type Column struct {
 	Rare bool
 }
 
-// Page says which part of a list an answer is.
+// Page says which part of a list an answer was.
 type Page struct {
 	List                 bool
-	Shown, Offset, Total int // Total 0: unknown
+	Shown, Offset, Total int // Total 0: not known
 	NextCursor           string
 }
 
 type members = map[string]any
 
-// Print writes an answer for people within width columns; math.MaxInt: nothing is cut. more may add
-// members to the rows of a list.
+// Print writes an answer for a person within columns of width; math.MaxInt: nothing is cut.
+// more may put further members into the rows of a list.
 func (v View) Print(w io.Writer, answer []byte, width int, more func([]map[string]any)) (Page, error) {
 	tree, err := decode(answer)
 	if err != nil {
@@ -90,7 +90,7 @@ func decode(text []byte) (any, error) {
 }
 
 // list returns the things of a list; ok is false when the answer is a single thing. A text in a list
-// becomes a thing with the member value.
+// is a thing with the member value.
 func (v View) list(tree any) (rows []members, ok bool) {
 	name := v.Rows
 	if name == "" {
@@ -205,7 +205,7 @@ func whole(value any) int {
 	return int(n)
 }
 
-// Members returns a member of each entry of a list.
+// Members returns a member of each thing in a list.
 func Members(answer []byte, name string) []string {
 	tree, err := decode(answer)
 	if err != nil {

@@ -16,7 +16,7 @@ func webhookAuth() Flag {
 	}
 }
 
-// withAuth puts the object in the file into the body.
+// withAuth puts the file's object into the body.
 func withAuth(r *Request, in *Input) error {
 	name, given := in.Given(authFlag)
 	if !given {

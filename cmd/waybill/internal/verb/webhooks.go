@@ -6,7 +6,7 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// onceSecret is printed when an answer shows a signing secret.
+// onceSecret is said when an answer shows a signing secret.
 const onceSecret = "The signing secret is shown only now. The receiver needs it to check callbacks."
 
 func webhookArg() []Arg {

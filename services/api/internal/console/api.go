@@ -22,7 +22,7 @@ type API struct {
 	once string // the Idempotency-Key of the call; empty: none
 }
 
-// Call is a call that a page has made.
+// Call is one call that a page has made.
 type Call struct {
 	Method, Path, Query string
 	Body                []byte
@@ -46,7 +46,7 @@ type Problem struct {
 	Scope domain.Scope `json:"-"`
 	// RetryAfter is the value of the header; empty: there was none.
 	RetryAfter string `json:"-"`
-	// NoOperation says that the API does not have the operation.
+	// NoOperation says that the API does not have the operation at all.
 	NoOperation bool `json:"-"`
 }
 
@@ -122,13 +122,13 @@ func (a *API) SendOnce(path, key string, body, into any) error {
 // NewKey returns a new key for SendOnce.
 func NewKey() string { return random() }
 
-// Last returns the last call, with the header of its answer: X-Total-Count, Location.
+// Last returns the call that was made last, with the header of its answer: X-Total-Count, Location.
 func (a *API) Last() Call { return a.page.calls[len(a.page.calls)-1] }
 
 func (a *API) do(method, path string, query url.Values, body content, into any) error {
 	operation := a.page.console.operation(method, path)
 	if operation.ID == "" {
-		// Only the API's own operations are called: a gateway route may have the same path.
+		// Nothing beyond the API's own operations is asked: a gateway route may have the path.
 		a.page.calls = append(a.page.calls, Call{Method: method, Path: path, Query: query.Encode(), Body: body.bytes, Status: http.StatusNotFound})
 		return &Problem{Title: "Not found", Status: http.StatusNotFound, Code: "NOT_FOUND", Detail: "There is nothing at this path.", RequestID: a.page.RequestID, NoOperation: true}
 	}
@@ -184,7 +184,8 @@ func (a *API) request(method, path, query string, body content) (*http.Request, 
 	return request, nil
 }
 
-// operation returns the API's operation for a path; if several match, the one with the fewest parameters.
+// operation returns the API's operation for a path: of several, the one with the fewest
+// parameters.
 func (c *Console) operation(method, path string) Operation {
 	segments := strings.Split(path, "/")
 	var best Operation
@@ -197,7 +198,7 @@ func (c *Console) operation(method, path string) Operation {
 	return best
 }
 
-// fits reports whether a path matches a template, and returns the number of the template's parameters.
+// fits reports whether a path has the form of a template, and returns the number of the template's parameters.
 func fits(template, path []string) (parameters int, ok bool) {
 	if len(template) != len(path) {
 		return 0, false

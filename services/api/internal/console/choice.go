@@ -75,7 +75,7 @@ type Chosen struct {
 	Link      string // link to the consumers of an account
 }
 
-// Managed returns the consumers that have a button to sign in.
+// Managed returns the consumers that one button signs in for.
 func (c *Choice) Managed() (list []Chosen) {
 	for _, a := range c.Accounts {
 		if m := a.Only; m != nil {
@@ -247,7 +247,7 @@ func (c *Console) choose(p *Page) error {
 	return p.enterAs(&m, who, hash)
 }
 
-// enterAs ends a choice and opens the session for the chosen consumer.
+// enterAs ends a choice with the session that was chosen.
 func (p *Page) enterAs(m *access.Managed, who person, choice []byte) error {
 	if err := p.openFresh(managerSession(m, who), choice); err != nil {
 		return err

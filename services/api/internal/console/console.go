@@ -184,7 +184,7 @@ func Paths() []string {
 	return []string{"/", "/console", "/console/{page}", "/console/{page}/{id}", "/console/{page}/{id}/{act}", "/console/{page}/{id}/{part}/{name}"}
 }
 
-// ServeHTTP answers requests below /console.
+// ServeHTTP answers below /console.
 func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if e := c.Edge; e != nil && !edge.Known(r.Context()) {
 		r = r.WithContext(edge.With(r.Context(), e.See(r)))

@@ -18,7 +18,7 @@ type Form struct {
 	Problem *Problem // nil: no faults
 }
 
-// NewForm returns a form with initial values.
+// NewForm returns a form with values to begin with.
 func NewForm(values url.Values) *Form { return &Form{Values: values} }
 
 // Failed reports whether err is a fault of the typed values, which the form then shows. The handler returns
@@ -72,7 +72,7 @@ func Again(shown, err error) error {
 	return err
 }
 
-// Rest returns the faults that belong to none of the fields.
+// Rest returns the faults that none of the fields is at.
 func (f *Form) Rest(pointers ...string) []Fault {
 	if f == nil || f.Problem == nil {
 		return nil
@@ -137,7 +137,7 @@ func asWide(f Field) Field                     { f.Wide = true; return f }
 // the filter, or the data is no longer kept.
 type State struct {
 	Icon, Title, Text string
-	Command           string // a command that makes something
+	Command           string // that makes something
 	Link, LinkLabel   string
 }
 
@@ -246,7 +246,7 @@ func FieldToRFC3339(text string) string {
 	return text
 }
 
-// Range is a choice of a time range, for the template "range": a span up to now, or a start and an end.
+// Range is a choice of a time, for the template "range": a span up to now, or from when to when.
 type Range struct {
 	Form         *Form
 	Since, Until string // the names of the parameters

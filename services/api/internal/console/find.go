@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Hit is a result of a search: the page of a thing, or an action.
+// Hit is a page that a search leads to: of a thing, or of an act.
 type Hit struct {
 	Label, More string // a search looks through both
 	Path, Icon  string

@@ -34,7 +34,7 @@ func functions(a *look.Assets) template.FuncMap {
 // Visible makes invisible characters visible, such as those that hide or reverse the following text.
 func Visible(text any) string { return look.Visible(text) }
 
-// Offset returns how long after another time something was: +1.2 s.
+// Offset says how long after another time something was: +1.2 s.
 func Offset(d time.Duration) string { return look.Offset(d) }
 
 // Clock returns a time in UTC, which the browser shows in its own zone in titles of charts.
@@ -106,7 +106,7 @@ func Number(n any) string {
 	return sign + digits
 }
 
-// percent writes a share between 0 and 1 as 99.95 %, and nil, the share of no attempts, as a dash.
+// percent writes a share of one as 99.95 %, and nil, the share of no attempts, as a dash.
 func percent(share any) string {
 	var v float64
 	switch s := share.(type) {
@@ -127,7 +127,7 @@ func percent(share any) string {
 	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".") + "\u202f%"
 }
 
-// Millis writes a number of milliseconds: 12 ms, 1.2 s.
+// Millis writes milliseconds: 12 ms, 1.2 s.
 func Millis(ms any) string {
 	var v float64
 	switch n := ms.(type) {

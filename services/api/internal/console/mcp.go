@@ -9,7 +9,7 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// mcpPath is the path of Waybill's MCP server, which is a route of the gateway.
+// mcpPath is where Waybill's MCP server answers, which is a route of the gateway.
 const mcpPath = "/mcp"
 
 // Toolset returns the toolset of a tool; empty: it is in none.

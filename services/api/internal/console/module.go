@@ -21,13 +21,13 @@ type Module struct {
 	Find func(*Page) []Hit
 }
 
-// Route is one page, or one action.
+// Route is one page, or one act.
 type Route struct {
 	Method string // GET shows, POST changes
-	// Path is a pattern of net/http, such as /console/events/{eventId}. A test fills in parameters by their names:
-	// eventId, deliveryId, webhookId, jobId, shipmentId, eventType, bucketName, consumerName, keyId, managerId,
-	// sequence, tab, projectName, branchName, variableName, deploymentName, buildId, requestId, meterIdOrSlug,
-	// featureId, planId.
+	// Path is a pattern of net/http, as /console/events/{eventId}. A test fills in parameters by
+	// their names: eventId, deliveryId, webhookId, jobId, shipmentId, eventType, bucketName,
+	// consumerName, keyId, managerId, sequence, tab, projectName, branchName, variableName,
+	// deploymentName, buildId, requestId, meterIdOrSlug, featureId, planId.
 	Path string
 	// Static says that the page does not call the API, so the tests of the API's answers do not apply to it.
 	Static bool
@@ -40,11 +40,11 @@ type NavEntry struct {
 	Path  string
 	Icon  string // a name of templates/icons.html
 	Order int    // see the constants
-	// Key is the letter that leads to the page after g; empty: none.
+	// Key is the letter that goes there after g; empty: none.
 	Key string
 	// Scopes are the scopes that a session needs for the page. The menu leaves the entry out if one is missing.
 	Scopes []domain.Scope
-	// Operator: the page is about the process, and only admins of the operator's account may see it.
+	// Operator: the page is about the process, and only admins of the operator's account may go there.
 	Operator bool
 }
 

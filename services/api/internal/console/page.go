@@ -114,13 +114,13 @@ func (p *Page) ShowInvalid(name, title string, data any, form *Form) error {
 	return p.show(form.Problem.Status, name, title, data)
 }
 
-// ShowConfirm asks before an action, on a page that needs no script.
+// ShowConfirm asks before an act, on a page that needs no script.
 func (p *Page) ShowConfirm(c Confirm) error {
 	p.bound.pages = p.console.layouts.own
 	return p.show(http.StatusOK, "confirm.html", c.Title, c)
 }
 
-// Redirect redirects to another page of the console, by GET.
+// Redirect leads to another page of the console, by GET.
 func (p *Page) Redirect(path string) error {
 	p.Writer.Header().Set("Location", path)
 	p.Writer.WriteHeader(http.StatusSeeOther)
@@ -153,7 +153,7 @@ func (p *Page) theme() string {
 	return "auto"
 }
 
-// secure reports whether the browser uses https.
+// secure reports whether the browser came by https.
 func (p *Page) secure() bool {
 	view := edge.Of(p.Request)
 	return view.Scheme == "https" || strings.HasPrefix(view.Base, "https://")
@@ -201,7 +201,7 @@ func (p *Page) fail(err error) {
 	}
 }
 
-// own makes a problem from an error that does not come from the API.
+// own makes a problem of an error that is not the API's.
 func (p *Page) own(err error) *Problem {
 	known, ok := errors.AsType[*problem.Problem](err)
 	switch {

@@ -136,7 +136,7 @@ type frame struct {
 	Data      any
 }
 
-// navGroup is a group of the navigation with its name.
+// navGroup is a group of the navigation under its name.
 type navGroup struct {
 	Name  string
 	Lines []navLine
@@ -189,12 +189,12 @@ func (s Session) who() string {
 	return s.Principal.ID
 }
 
-// Operates reports whether the session is that of an admin of the operator's account.
+// Operates reports whether the session is an admin's of the operator's account.
 func (p *Page) Operates() bool {
 	return p.May(domain.ScopeAdmin) && p.Account() == domain.DefaultAccount
 }
 
-// sees reports whether the session may see the page of a navigation entry.
+// sees reports whether the session may go to an entry of the navigation.
 func (p *Page) sees(e *NavEntry) bool {
 	return (!e.Operator || p.Operates()) && !slices.ContainsFunc(e.Scopes, func(s domain.Scope) bool { return !p.May(s) })
 }
@@ -264,7 +264,7 @@ func (p *Page) curl(call Call) string {
 	return text + quoted(target)
 }
 
-// Shell quotes text for a shell, if needed.
+// Shell quotes text for a shell, where that is needed.
 func Shell(text string) string {
 	if text != "" && strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:,=@") == "" {
 		return text

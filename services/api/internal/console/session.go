@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	// idleTime and wholeTime are how long a session lasts without being used, and in total.
+	// idleTime and wholeTime are how long a session lasts without being used, and in all.
 	idleTime  = 12 * time.Hour
 	wholeTime = 7 * 24 * time.Hour
 	// linkTime is how long a one-time link works.
 	linkTime = 60 * time.Second
 	// seenEvery is the precision with which the use of a session is stored.
 	seenEvery = time.Minute
-	// memoryTime is how long a session is remembered while the store is away.
+	// memoryTime is how long a session is known while the store is away.
 	memoryTime = 60 * time.Second
 	// memorySize bounds the number of sessions in memory.
 	memorySize = 4096
@@ -52,7 +52,7 @@ func (p *Page) token() []byte {
 	return hashOf(cookies[0].Value)
 }
 
-// admit lets a browser with a session in, and redirects others to the sign-in.
+// admit lets in a browser with a session, and leads any other to the sign-in.
 func (c *Console) admit(p *Page) error {
 	session, err := c.session(p.Context(), p.token())
 	if errors.Is(err, domain.ErrNotFound) {
@@ -143,7 +143,7 @@ func (p *Page) openFresh(s access.Session, code []byte) error {
 // proofLength is how much of a key is kept to distinguish it from other keys: its checksum.
 const proofLength = 8
 
-// holderOf returns a session for a key.
+// holderOf returns a session for the key that was shown.
 func (c *Console) holderOf(ctx context.Context, key string) (access.Session, error) {
 	if len(key) > apikey.MaxLength || !apikey.Visible(key) || key == "" {
 		return access.Session{}, apikey.ErrUnauthenticated
@@ -166,7 +166,7 @@ func cut(text string) string {
 	return domain.CutText(text, maxUserAgent)
 }
 
-// memory remembers sessions for a minute, for when the store is away.
+// memory knows sessions for a minute, for when the store is away.
 type memory struct {
 	mu    sync.Mutex
 	known map[[sha256.Size]byte]remembered

@@ -57,8 +57,8 @@ func (c *Console) own(mux *http.ServeMux) {
 	}}, c.layouts.own}))
 }
 
-// methodsOf returns the methods for which the path of a request has a page. Others is the pattern of all paths
-// without a page.
+// methodsOf returns the methods that the path of a request has a page for. Others is the pattern of
+// all paths without a page.
 func methodsOf(mux *http.ServeMux, r *http.Request, others string) []string {
 	var allowed []string
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
@@ -86,7 +86,7 @@ func (c *Console) signInForm(p *Page) error {
 	return p.show(http.StatusOK, "sign-in.html", "Sign in", SignIn{Next: next, OIDC: c.oidc != nil})
 }
 
-// signIn checks a key as the API does and opens a session. A wrong key is answered with the form.
+// signIn checks a key as the API does and opens a session. A wrong one is answered with the form.
 func (c *Console) signIn(p *Page) error {
 	form, err := p.formOf(maxSignIn)
 	if err != nil {
@@ -120,7 +120,7 @@ func (c *Console) signOut(p *Page) error {
 	return p.Redirect("/console/sign-in")
 }
 
-// maxNext bounds the target after the sign-in: browsers keep cookies of at most 4 KiB.
+// maxNext bounds where to go after the sign-in: browsers keep cookies of at most 4 KiB.
 const maxNext = 2 << 10
 
 // safeNext returns the target after the sign-in: always a page of the console.
@@ -232,7 +232,7 @@ func (p *Page) plain(failed *problem.Problem) error {
 	return nil
 }
 
-// Link returns the path of a one-time link for the bootstrap key; empty: there is no bootstrap key.
+// Link returns the path of a one-time link for the bootstrap key; empty: there is no such key.
 func (c *Console) Link(ctx context.Context) (string, error) {
 	principal, proof, ok := c.Keys.Bootstrap()
 	if !ok {
@@ -245,7 +245,7 @@ func (c *Console) Link(ctx context.Context) (string, error) {
 // themeTime is how long a browser keeps the choice of light or dark.
 const themeTime = 365 * 24 * time.Hour
 
-// setTheme stores the choice of light or dark in a cookie.
+// setTheme keeps the choice of light or dark in a cookie of the browser.
 func (c *Console) setTheme(p *Page) error {
 	form, err := p.formOf(maxTheme)
 	if err != nil {

@@ -25,7 +25,7 @@ type heading struct {
 	ID, Text string
 }
 
-// group is a group of the navigation.
+// group is a part of the navigation.
 type group struct {
 	Label string
 	Links []link

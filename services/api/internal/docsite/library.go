@@ -27,7 +27,7 @@ func NewLibrary() *Library {
 	return &Library{files, sync.OnceValues(func() (*shelves, error) { return readShelves(files) })}
 }
 
-// Guide is a guide of the library.
+// Guide is one of the library.
 type Guide struct {
 	Path  string // NAME.md
 	Title string
@@ -123,7 +123,7 @@ const (
 	guidesPath   = "/docs/"
 )
 
-// Scheme is the beginning of the guides' URIs: docs://receivers.md.
+// Scheme begins the uris of the guides: docs://receivers.md.
 const Scheme = "docs://"
 
 // Reading is the Markdown of a guide or of a section.

@@ -112,7 +112,7 @@ func build(documents *spec.Documents) (*content, error) {
 	return c, nil
 }
 
-// readLayouts parses the templates: each page's, together with the frame and the elements.
+// readLayouts reads the templates: each page's, with the frame and the elements.
 func (c *content) readLayouts() error {
 	base, err := look.Parse(template.New("").Funcs(look.Functions(c.assets)).Funcs(template.FuncMap{"list": func(items ...any) []any { return items }}))
 	if err != nil {
@@ -216,7 +216,7 @@ func (s *Site) Page(name string) (page Page, ok bool, err error) {
 	return page, false, nil
 }
 
-// Problem explains a kind of problem by its code or the last part of its type, as a page and as
+// Problem explains a kind of problem by its code or the end of its type: as a page, and as
 // JSON. ok is false when there is no such kind.
 func (s *Site) Problem(name string) (page Page, data spec.Document, ok bool, err error) {
 	e, ok := problem.Explain(name)
@@ -240,7 +240,7 @@ func (s *Site) Viewer(name string) (http.Handler, bool) {
 	return nil, false
 }
 
-// maxWords is how many bytes of a question are used.
+// maxWords is how many bytes of a search are used.
 const maxWords = 200
 
 // Search returns the page of results.

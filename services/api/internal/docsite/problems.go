@@ -24,7 +24,7 @@ type problemPage struct {
 	Body string // body of the example
 }
 
-// problemData is the same data for programs.
+// problemData is the same for programs.
 type problemData struct {
 	Type    string         `json:"type"`
 	Title   string         `json:"title"`
@@ -35,7 +35,7 @@ type problemData struct {
 	Sample  jsontext.Value `json:"sample"`
 }
 
-// exampleID is the request id in the examples.
+// exampleID is the request that the examples answer.
 const exampleID = "7d0c3f5e-52f1-4d8a-9b1e-0f6a2c4e8b90"
 
 // addProblems adds the pages about problems: a page for each kind, and the list.

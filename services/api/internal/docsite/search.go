@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// entry is a part of a page that a search can find: a section, an operation, a kind of problem.
+// entry is a part of a page that can be found: a section, an operation, a kind of problem.
 type entry struct {
 	Path  string
 	Page  string // the title of the page
@@ -39,7 +39,7 @@ type found struct {
 	score              int
 }
 
-// maxFound is how many results a search shows.
+// maxFound is how many entries a search shows.
 const maxFound = 30
 
 // find returns the entries that contain all the words, the best first. A word counts most at the beginning of the
@@ -135,7 +135,7 @@ func termsOf(question string) []string {
 	return terms[:min(len(terms), maxTerms)]
 }
 
-// around is how many bytes of text are shown on each side of a hit.
+// around is how many bytes of text are shown on either side of a hit.
 const around = 90
 
 // cut chooses the part of the text that is shown.

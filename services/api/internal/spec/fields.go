@@ -34,7 +34,7 @@ func Fields(schema string) ([]Field, error) {
 		if err != nil {
 			return nil, err
 		}
-		field := Field{Name: name.String()} // copied before the token's bytes are overwritten
+		field := Field{Name: name.String()} // before the token's bytes are read over
 		var of described
 		if err := json.UnmarshalDecode(properties, &of); err != nil {
 			return nil, err

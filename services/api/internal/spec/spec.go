@@ -35,7 +35,7 @@ type Documents struct {
 	OpenAPI  Document // of all operations
 	AsyncAPI Document // of the bus
 
-	// before and after are the parts of the OpenAPI document around the URL of its server.
+	// before and after are the OpenAPI document around the URL of its server.
 	before, after []byte
 }
 

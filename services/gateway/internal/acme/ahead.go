@@ -15,11 +15,11 @@ const (
 	// aheadEvery is the time between two searches for missing certificates. Each change starts a
 	// search, too.
 	aheadEvery = time.Minute
-	// aheadAtOnce is how many certificates are fetched at a time.
+	// aheadAtOnce is how many are fetched at a time.
 	aheadAtOnce = 4
 	// aheadLock is the lock of the process that fetches certificates ahead.
 	aheadLock = "ahead"
-	// Certificates that have ended are kept for keepEnded.
+	// Certificates that have ended stay for keepEnded.
 	cleanEvery = 24 * time.Hour
 	keepEnded  = 14 * 24 * time.Hour
 )

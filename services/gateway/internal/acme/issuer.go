@@ -170,7 +170,7 @@ type account struct {
 	Key     []byte       `json:"key"` // PKCS #8
 }
 
-// account returns the account of the installation at the authority. The first process makes it.
+// account returns the account of the installation, which the first process makes.
 func (i *issuer) account(ctx context.Context) (acme.Account, error) {
 	key := "accounts/" + i.IssuerKey()
 	known, err := i.known(ctx, key)

@@ -19,8 +19,8 @@ import (
 // lockPoll is the time between two attempts to get a lock that another process has.
 const lockPoll = 500 * time.Millisecond
 
-// storage keeps certificates and their metadata in the database. All gateways on the database share one
-// storage.
+// storage keeps certificates and what belongs to them, such as keys and locks, in the database. All
+// gateways on the database share one storage.
 type storage struct {
 	store Store
 	owner string // this process, as the owner of locks

@@ -62,7 +62,7 @@ func (b *Builder) build(ctx context.Context, claim *deployments.Claim) (deployme
 	return result, err
 }
 
-// renew renews the claim until the build ends.
+// renew keeps the claim as long as the build is made.
 func (w *work) renew(ctx context.Context, cancel context.CancelCauseFunc) {
 	tick := time.NewTicker(renewEvery)
 	defer tick.Stop()
@@ -96,7 +96,7 @@ func (w *work) result(routes int) deployments.Result {
 	return deployments.Result{Progress: w.record.progress(), Faults: w.record.told(), Routes: routes, Variables: w.variables}
 }
 
-// steps runs the steps, up to the first one that has faults.
+// steps makes the steps, up to the first that has faults.
 func (w *work) steps(ctx context.Context) (deployments.Result, error) {
 	if err := w.begin(ctx, stepUnpack); err != nil {
 		return deployments.Result{}, err

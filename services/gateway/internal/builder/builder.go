@@ -27,7 +27,7 @@ const (
 	// retryEvery and retries are for writing the result of a build while the database is away.
 	retryEvery = time.Second
 	retries    = 10
-	// releaseTime bounds giving a build back when the process ends.
+	// releaseTime bounds the giving back of a build at the end of the process.
 	releaseTime = 3 * time.Second
 )
 

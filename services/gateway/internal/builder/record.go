@@ -38,7 +38,7 @@ type record struct {
 
 func now() time.Time { return time.Now().UTC().Truncate(time.Millisecond) }
 
-// hide registers the values of secrets. From now on they are hidden in every line.
+// hide takes the values of secrets, which from now on nothing names.
 func (r *record) hide(variables []domain.Variable) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -47,7 +47,7 @@ func (r *record) hide(variables []domain.Variable) {
 			r.secrets = append(r.secrets, v.Value.Reveal())
 		}
 	}
-	// The longest first: a secret may be a part of another one.
+	// The longest first: one may be a part of another.
 	slices.SortFunc(r.secrets, func(a, b string) int { return len(b) - len(a) })
 }
 
@@ -77,14 +77,14 @@ func (r *record) end(status domain.BuildStatus) {
 	}
 }
 
-// say adds a line to the log of the current step.
+// say adds a line to the log of the present step.
 func (r *record) say(message string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.add(domain.BuildLine{Level: "info", Message: r.clean(message)}, maxLog-reserved)
 }
 
-// add adds a line if the log stays within room.
+// add adds a line, if the log does not get longer than room.
 func (r *record) add(line domain.BuildLine, room int) {
 	line.Step, line.Timestamp = r.steps[len(r.steps)-1].Name, now()
 	if size := length(line); r.logSize+size <= room {

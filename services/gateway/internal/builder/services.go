@@ -20,8 +20,8 @@ var (
 	errNoAccess  = errors.New("is a service that this environment of the project may not use")
 )
 
-// services returns a function that says whether the build may use a service. If the account's services can't be read,
-// that is a fault of the build. If the database is away, that is an error, and the build is tried again.
+// services returns a function that says whether the build may use a service. If the account's services
+// can't be read, this is a fault of the build. If the database is away, it is an error, and the build is tried again.
 func (w *work) services(ctx context.Context) (func(name string) error, error) {
 	if w.options.Services == nil {
 		return nil, nil

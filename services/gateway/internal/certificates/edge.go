@@ -103,7 +103,7 @@ func (e *Edge) configOf(account string) *tls.Config {
 	return config
 }
 
-// errNoCertificate ends a handshake for a name without a certificate.
+// errNoCertificate ends a handshake.
 var errNoCertificate = errors.New("there is no certificate for this name")
 
 // certificate returns the certificate that the client gets.

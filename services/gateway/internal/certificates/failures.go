@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// failureTime is how long a failure is remembered. Until then, a handshake that can't succeed costs
-// no read of the database, and the log gets one line.
+// failureTime is how long a failure is remembered. So a handshake that can't succeed costs the
+// database nothing, and the log one line.
 const failureTime = 5 * time.Second
 
 // maxFailures bounds the failures in memory. All of them belong to custom domains that exist.
@@ -36,7 +36,7 @@ func (f *failures) fresh(name string, now time.Time) bool {
 	return ok && now.Sub(at) < failureTime
 }
 
-// first reports whether the name has no recent failure, and remembers one.
+// first reports whether the name has no fresh failure, and remembers one.
 func (f *failures) first(name string, now time.Time) bool {
 	if f.fresh(name, now) {
 		return false

@@ -30,7 +30,7 @@ type Authorities struct {
 	bus    follow.Bus
 	logger *slog.Logger
 	nudges signal.Signal
-	// byAccount is replaced at each change; nil: nothing has been read yet.
+	// byAccount is replaced at each change; nil: nothing was read yet.
 	byAccount atomic.Pointer[map[string]*set]
 
 	mu    sync.Mutex // held while changes are read; guards the fields below
@@ -44,7 +44,7 @@ type authority struct {
 	certificate *x509.Certificate
 }
 
-// New returns Authorities that know nothing before Run.
+// New returns one that knows nothing before Run.
 func New(store Store, b follow.Bus, logger *slog.Logger) *Authorities {
 	return &Authorities{store: store, bus: b, logger: logger, nudges: signal.New(), byID: make(map[string]authority)}
 }

@@ -30,7 +30,7 @@ func newSet(list []*x509.Certificate) *set {
 	return s
 }
 
-// Faults of certificates. Each text continues a sentence after "was refused:".
+// Faults of certificates. Their texts go on after "was refused:".
 var (
 	errNoTLS     = errors.New("the request did not come by TLS")
 	errNone      = errors.New("none was shown")

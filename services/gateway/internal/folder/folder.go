@@ -64,7 +64,7 @@ func Read(dir string, before *Folder) (*Folder, error) {
 	return f, nil
 }
 
-// of returns a folder with these files, by their paths. The caller has checked the bounds.
+// of returns a folder with these files, by their paths. The caller has kept to the bounds.
 func of(files map[string][]byte) *Folder {
 	f := &Folder{files: make(map[string]*file, len(files)), names: make(map[string][]string)}
 	for name, body := range files {
@@ -94,7 +94,7 @@ func (f *Folder) readDir(root fs.FS, dir string, depth int, before *Folder) erro
 			continue
 		}
 		name := path.Join(dir, entry.Name())
-		// Not entry.Info, which would describe the symbolic link.
+		// Not entry.Info: that would be the symbolic link.
 		info, err := fs.Stat(root, name)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):

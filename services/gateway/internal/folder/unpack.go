@@ -249,8 +249,8 @@ func (u *unpacking) strip(dir string) {
 	u.files = kept
 }
 
-// overlaps reports whether two files of a zip archive share bytes: with shared bytes, a small
-// archive could hold endless files.
+// overlaps reports whether two files of a zip archive share bytes: so a small archive could hold
+// endless ones.
 func overlaps(files []*zip.File) bool {
 	type span struct{ start, end uint64 }
 	spans := make([]span, 0, len(files))

@@ -20,15 +20,14 @@ const (
 	staleAfter = 12 * time.Hour
 )
 
-// Bus delivers the nudges.
+// Bus has the nudges.
 type Bus interface {
 	Listen(subject string, handle func(body []byte)) (stop func(), err error)
 	Reconnects() (c <-chan struct{}, stop func())
 	Sync(ctx context.Context) error
 }
 
-// Follower calls Update at the start, after each nudge of the bus or of this process, when the bus is back, and every
-// Every.
+// Follower calls Update at once, after each nudge of the bus or of this process, when the bus is back, and Every.
 type Follower struct {
 	Bus    Bus
 	Nudges signal.Signal
@@ -75,7 +74,7 @@ type Place struct {
 	readAt  time.Time
 }
 
-// At reports whether the list was read up to a version, recently enough that no removal can be missing. If so, the
+// At reports whether the list was read up to a version, and not too long ago for that to be all. If so, the
 // list counts as read now.
 func (p *Place) At(version int64) bool {
 	if version != p.version || p.stale() {
@@ -99,7 +98,7 @@ func Read[Changes any](ctx context.Context, p *Place, read func(ctx context.Cont
 		since = 0
 	}
 	changes, version, err := read(ctx, since)
-	if err == nil && version < since { // versions go back when the database is restored from a backup
+	if err == nil && version < since { // versions go back when the database comes from a backup
 		since = 0
 		changes, version, err = read(ctx, 0)
 	}

@@ -28,7 +28,7 @@ const (
 	maxURL = 16 << 10
 )
 
-// backEnd is a back end that answers for a route.
+// backEnd is one that answers for a route.
 type backEnd struct {
 	to      upstream.BackEnd
 	follow  bool          // follow redirects
@@ -67,8 +67,8 @@ func newBackEnd(options *input.Form, op *routefile.Operation, base *url.URL, env
 // Upstream returns the back end. The handler only uses its connections.
 func (b *backEnd) Upstream() upstream.BackEnd { return b.to }
 
-// NeedsBody reports false for a body that is passed on as it arrives. A redirect could ask for the
-// body a second time, so it needs the whole body.
+// NeedsBody reports whether the whole body is needed before the call: only if a redirect could ask
+// for the body a second time.
 func (b *backEnd) NeedsBody() bool { return b.follow }
 
 // ask sends r to a URL and returns the answer: whole, or to be passed on as it arrives.
@@ -104,7 +104,7 @@ func (b *backEnd) ask(ctx context.Context, r *route.Request, to *url.URL) (*rout
 	}
 	if r.Source != nil {
 		if told := r.Source.Stop(); told != nil {
-			return nil, told // without the body there is no answer to expect
+			return nil, told // without the body there was no answer to expect
 		}
 	}
 	if errors.Is(ctx.Err(), context.Canceled) {

@@ -16,7 +16,7 @@ type clock struct {
 	left  time.Duration // remaining time at since
 }
 
-// startClock starts a clock that calls expired once the limit is over.
+// startClock calls expired once the limit is over.
 func startClock(limit time.Duration, expired func()) *clock {
 	return &clock{timer: time.AfterFunc(limit, expired), limit: limit, since: time.Now(), left: limit}
 }

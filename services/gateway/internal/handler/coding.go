@@ -87,7 +87,7 @@ func decoder(name string, content []byte) (io.Reader, error) {
 	case "gzip", "x-gzip":
 		reader, err = gzip.NewReader(bytes.NewReader(content))
 	case "deflate":
-		// Some servers leave out the zlib header.
+		// Some servers leave out the header that the coding has.
 		if len(content) > 1 && content[0]&0x0f == 8 && (int(content[0])<<8|int(content[1]))%31 == 0 {
 			reader, err = zlib.NewReader(bytes.NewReader(content))
 		} else {

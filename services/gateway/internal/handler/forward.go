@@ -22,7 +22,7 @@ type forward struct {
 	search bool   // the query of the request is forwarded
 }
 
-// newForward makes the handler that forwards to baseUrl.
+// newForward makes the handler that asks at baseUrl.
 func newForward(options *input.Form, op *routefile.Operation, env *Env) route.Handler {
 	f := &forward{search: true}
 	if search, given := options.Bool("forwardSearch"); given {

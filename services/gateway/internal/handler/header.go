@@ -64,7 +64,7 @@ func connectionNames(header http.Header) map[string]bool {
 	return named
 }
 
-// isKept reports whether a caller's header is withheld from back ends.
+// isKept reports whether a caller's header is kept from back ends.
 func isKept(name string) bool {
 	switch name {
 	case "Host", "Content-Length", "Expect", "X-Request-Id",

@@ -16,7 +16,7 @@ import (
 type publisher struct {
 	root    *jsontree.Node
 	needs   map[string]string // what operations require, needsKey or needsToken, by method and path
-	servers []string          // addresses that the document names
+	servers []string          // that the document is to name
 	used    string            // security schemes that the published operations require, as members of an object
 }
 
@@ -70,7 +70,7 @@ func (p *publisher) document() jsontext.Value {
 	return o.end()
 }
 
-// named writes the servers that the document names.
+// named writes the servers that the document is to name.
 func (p *publisher) named() jsontext.Value {
 	list := jsontext.Value{'['}
 	for i, server := range p.servers {
@@ -108,8 +108,8 @@ func (p *publisher) webhooks(n *jsontree.Node) jsontext.Value {
 	return o.end()
 }
 
-// item writes the operations of a path, in full where there is a reference to an item elsewhere.
-// some is false when no operation is left.
+// item writes the operations of a path, in full where there is a reference to an item
+// elsewhere; some is false when none is left.
 func (p *publisher) item(path string, n *jsontree.Node) (written jsontext.Value, some bool) {
 	target := p.follow(n)
 	var o object

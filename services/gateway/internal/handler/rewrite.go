@@ -35,7 +35,7 @@ type rewrite struct {
 	search bool // the query of the request is forwarded
 }
 
-// newRewrite makes the handler that forwards to rewritePattern.
+// newRewrite makes the handler that asks at rewritePattern.
 func newRewrite(options *input.Form, op *routefile.Operation, env *Env) route.Handler {
 	options.Require("rewritePattern")
 	text, _ := options.Text("rewritePattern", 1, 2048)
@@ -52,8 +52,8 @@ func newRewrite(options *input.Form, op *routefile.Operation, env *Env) route.Ha
 	return w
 }
 
-// compile parses the pattern: it inserts the environment's values and sorts the rest into path and
-// query.
+// compile takes the pattern apart: the environment's values are put in, the rest is sorted
+// into path and query.
 func (w *rewrite) compile(text string, op *routefile.Operation, env *Env) error {
 	tokens, err := tokenize(text)
 	if err != nil {
@@ -71,7 +71,7 @@ func (w *rewrite) compile(text string, op *routefile.Operation, env *Env) error 
 	}
 	tokens[0].text = tokens[0].text[len(begin):]
 	if tokens[0].text == "" && len(tokens) > 1 {
-		// A text from the request would continue the host's name.
+		// A text from the request would go on with the host's name.
 		if next := tokens[1]; next.encode || next.root != rootPathname && next.root != rootSearch {
 			return errHost
 		}

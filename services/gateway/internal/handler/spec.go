@@ -12,7 +12,7 @@ import (
 	"waybill.dev/shared/input"
 )
 
-// The names of the security schemes in a published document.
+// The names of the ways to show a key or a token, in a published document.
 const (
 	bearerScheme = "waybillBearer"
 	headerScheme = "waybillKey"

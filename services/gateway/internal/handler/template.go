@@ -37,7 +37,7 @@ var (
 // expressionForm matches the text between ${ and }.
 var expressionForm = regexp.MustCompile(`^(?:(env|params|query|headers)\.([A-Za-z0-9_.-]+)|(pathname|search|method))$`)
 
-// tokenize splits a template into tokens.
+// tokenize takes a template apart.
 func tokenize(text string) ([]token, error) {
 	var tokens []token
 	for {

@@ -68,8 +68,8 @@ func (h *Hosts) Of(host string) Site {
 // errMisdirected is never changed.
 var errMisdirected = problem.New(problem.Misdirected, "The TLS connection is for another host. Open one for the host of the request.")
 
-// ServeHTTP passes a request to the site of its Host. A TLS connection for a host of an account is
-// for that host alone; any other TLS connection is for all hosts that belong to no account.
+// ServeHTTP gives a request to the site of its Host. A TLS connection for a host of an account is
+// for that host alone; one for another host is for all that are no account's.
 func (h *Hosts) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	site := h.Of(r.Host)
 	if r.TLS != nil && !h.reaches(r.TLS.ServerName, r.Host, site) {
@@ -83,7 +83,7 @@ func (h *Hosts) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // reaches reports whether a TLS connection for a name may ask for a host. A client that gave no name
-// may ask for any host.
+// has said nothing about the host.
 func (h *Hosts) reaches(name, host string, site Site) bool {
 	if name == "" || plain(name) == plain(host) {
 		return true
@@ -91,8 +91,8 @@ func (h *Hosts) reaches(name, host string, site Site) bool {
 	return site.Account == "" && h.Of(name).Account == ""
 }
 
-// plain returns the host of a Host header in lower case, without port, and without the dot at the
-// end of a fully qualified name.
+// plain returns the host of a Host header in lower case, without port, and without the dot
+// that a complete name may end with.
 func plain(host string) string {
 	if colon := strings.LastIndexByte(host, ':'); colon >= 0 && strings.Trim(host[colon+1:], "0123456789") == "" {
 		host = host[:colon]

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 )
 
-// Reasons why a Budget gives no more.
+// Why a Budget gives no more.
 var (
 	ErrSpent = errors.New("the schemas and regular expressions of the route files are too large, each schema with all that it refers to")
 	ErrEnded = errors.New("checking the route files has been ended")
@@ -34,7 +34,7 @@ func NewBudget(values int64, rest func()) *Budget {
 // BytesOfValue is about how much memory a value takes as long as it is kept.
 const BytesOfValue = 512
 
-// Spent returns how many values were taken. A nil Budget always returns 0.
+// Spent returns how many values were taken. A nil Budget counts none.
 func (b *Budget) Spent() int64 {
 	if b == nil {
 		return 0
@@ -42,10 +42,10 @@ func (b *Budget) Spent() int64 {
 	return b.all - b.left.Load()
 }
 
-// End stops all work that takes from the budget.
+// End stops the work that takes from the budget.
 func (b *Budget) End() { b.ended.Store(true) }
 
-// Err returns why to stop: ErrSpent or ErrEnded; nil: go on. It calls rest first.
+// Err says why to stop: ErrSpent, ErrEnded; nil: go on, after the rest.
 func (b *Budget) Err() error {
 	if b != nil && b.rest != nil {
 		b.rest()
@@ -114,7 +114,7 @@ func (b *Budget) Pattern(expression string) error {
 	return b.take(instructions(parsed) / instructionsOfValue)
 }
 
-// instructions returns about how many instructions a regular expression is compiled to: with counted
+// instructions returns about how many a regular expression is compiled to: with counted
 // repetitions, many times its length.
 func instructions(expression *syntax.Regexp) int64 {
 	n := int64(1 + len(expression.Rune))

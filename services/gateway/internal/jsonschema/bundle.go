@@ -22,7 +22,7 @@ type bundler struct {
 	topCut   []*jsontree.Node
 	taken    map[string]bool
 	names    map[variant]string // names in `$defs`
-	pending  []definition       // definitions that are named and not yet written
+	pending  []definition       // named and not yet written
 
 	marks map[*jsontree.Node]bool     // see marked
 	hides map[*jsontree.Node][]string // see hidden
@@ -168,8 +168,7 @@ type walker struct {
 	references []reference
 }
 
-// reference is a reference to another schema, from a schema with members that the side does not
-// write.
+// reference is one to another schema, from one with members that the side does not write.
 type reference struct {
 	text, owner *jsontree.Node
 	hidden      []string

@@ -61,7 +61,7 @@ func (d *Document) Compile(pointer string) (*Schema, error) {
 	return schema, nil
 }
 
-// CompileText compiles a schema that was made from schemas of the document, see Object.
+// CompileText compiles a schema that was made of schemas of the document, see Object.
 func (d *Document) CompileText(text jsontext.Value) (*Schema, error) {
 	if err := d.budget.text(text); err != nil {
 		return nil, err

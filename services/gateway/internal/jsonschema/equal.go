@@ -10,7 +10,7 @@ import (
 	"waybill.dev/shared/jsonscan"
 )
 
-// equal reports whether the value at r equals a value of a schema.
+// equal reports whether the value that r is at is one of a schema's.
 func (v *run) equal(want any, r jsonscan.Reader) bool {
 	if !v.spend(perCompare) {
 		return false
@@ -32,7 +32,7 @@ func (v *run) equal(want any, r jsonscan.Reader) bool {
 	return false
 }
 
-// says reports whether a JSON string equals a text.
+// says reports whether a string is a text.
 func (v *run) says(raw jsonscan.Value, text string) bool {
 	const longest = len(`\u0000`) // the longest encoding of a character
 	if len(raw) > longest*len(text)+len(`""`) {
@@ -77,7 +77,7 @@ func (v *run) unique(r jsonscan.Reader) bool {
 	table, count := make([]uint64, 32), 0
 	r.Enter()
 	for r.Element() && !v.over() {
-		sum := h.sum(&r) | 1 // 0 marks a free entry
+		sum := h.sum(&r) | 1 // 0 is a free entry
 		if !put(table, sum) {
 			return false
 		}
@@ -113,7 +113,7 @@ type hasher struct {
 	run *run
 }
 
-// sum returns the hash of the next value, and moves past it.
+// sum returns the hash of the next value, and goes past it.
 func (h *hasher) sum(r *jsonscan.Reader) uint64 {
 	var parts uint64
 	of := r.Kind()
@@ -173,7 +173,7 @@ type decimal struct {
 	exponent int
 }
 
-// decimalOf reads a number that jsonscan has accepted for exact arithmetic.
+// decimalOf reads a number that jsonscan has found fit for exact arithmetic.
 func decimalOf(number []byte) decimal {
 	var d decimal
 	number, d.negative = bytes.CutPrefix(number, []byte("-"))

@@ -10,7 +10,7 @@ import (
 	"waybill.dev/shared/jsonscan"
 )
 
-// object checks an object's members, and moves past it.
+// object checks an object's members, and goes past it.
 func (v *run) object(s *library.Schema, r *jsonscan.Reader, same int, own *seen) bool {
 	f, start := v.facts[s], *r
 	first := len(v.present)
@@ -136,7 +136,7 @@ func (v *run) dependent(s *library.Schema, f *facts, first int, start jsonscan.R
 	return good
 }
 
-// array checks an array's elements, and moves past it.
+// array checks an array's elements, and goes past it.
 func (v *run) array(s *library.Schema, r *jsonscan.Reader, own *seen) bool {
 	good, count, matched := true, 0, 0
 	start := *r

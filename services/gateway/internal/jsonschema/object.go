@@ -11,7 +11,7 @@ import (
 	"waybill.dev/shared/input"
 )
 
-// Property is a member of an object that is made from schemas of a document.
+// Property is a member of an object that is made of schemas of a document.
 type Property struct {
 	Name        string
 	Pointer     string         // pointer to its schema in the document; empty: Schema is used

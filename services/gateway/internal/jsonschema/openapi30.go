@@ -39,7 +39,7 @@ func rewrite(n *jsontree.Node, schema bool) jsontext.Value {
 	return n.Raw
 }
 
-// rewriteObject writes an object with other values. A member with a nil value is left out.
+// rewriteObject writes an object with other values; a nil one is left out.
 func rewriteObject(n *jsontree.Node, value func(name string, member *jsontree.Node) jsontext.Value) jsontext.Value {
 	if n.Kind() != '{' {
 		return n.Raw

@@ -27,11 +27,11 @@ const (
 	lookEvery     = 1 << 16
 )
 
-// maxNoted ends a run that finds the same few violations over and over, for example below a name
-// that is too long to be shown.
+// maxNoted ends a run in which only the same few violations are found over and over, as below
+// a name that is too long to be shown.
 const maxNoted = 10 * maxViolations
 
-// tooComplex is the violation of a value that was given up.
+// tooComplex is said of a value that is given up.
 const tooComplex = "is too expensive to check against its schema"
 
 // run checks one value. It reads the text itself, whose syntax has been checked: a tree of it would
@@ -70,7 +70,7 @@ func (v *run) spend(work int) bool {
 // over reports whether to stop.
 func (v *run) over() bool { return v.given || v.done }
 
-// take moves past the next value.
+// take goes past the next value.
 func (v *run) take(r *jsonscan.Reader) jsonscan.Value {
 	value := r.Take()
 	v.spend(len(value))
@@ -191,7 +191,7 @@ func (v *run) whole(s *library.Schema, r jsonscan.Reader) bool {
 
 var errFormat = errors.New("too long, or given up")
 
-// format checks a text against a format. Only addresses may be longer than a line.
+// format reports whether a text has a format. Only addresses are longer than a line.
 func (v *run) format(format *library.Format, raw jsonscan.Value) error {
 	const longest = 8 << 10
 	limit, work := longest, perPattern*len(raw)
@@ -208,7 +208,7 @@ func (v *run) format(format *library.Format, raw jsonscan.Value) error {
 	return format.Validate(text)
 }
 
-// apply checks the value at start, to which other schemas of the chain apply, too.
+// apply checks the value at start, which others of the chain are about, too.
 func (v *run) apply(s *library.Schema, start jsonscan.Reader, same int, own *seen) bool {
 	return v.fits(s, &start, same, own)
 }

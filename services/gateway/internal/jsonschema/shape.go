@@ -14,7 +14,7 @@ const maxParts = 256
 type Shape struct {
 	document *Document
 	parts    []*jsontree.Node // schemas that apply to the value
-	types    []string         // types that these schemas name, in order
+	types    []string         // that these schemas name, in order
 }
 
 // Shape returns the shape of the schema at a JSON pointer, which need not exist.
@@ -26,7 +26,7 @@ func (d *Document) Shape(pointer string) Shape {
 	return d.shape(n)
 }
 
-// ShapeOf returns the shape of a schema without references.
+// ShapeOf returns the shape of a schema that refers to nothing.
 func ShapeOf(schema *jsontree.Node) Shape { return (&Document{root: schema}).shape(schema) }
 
 func (d *Document) shape(schemas ...*jsontree.Node) Shape {
@@ -157,7 +157,7 @@ func (s Shape) below(of func(*jsontree.Node) *jsontree.Node) Shape {
 	return s.document.shape(found...)
 }
 
-// Binary reports whether the schema says that the value is bytes, a type that JSON does not have.
+// Binary reports whether the schema says that the value is bytes, which JSON does not have.
 func (s Shape) Binary() bool {
 	return slices.ContainsFunc(s.parts, func(n *jsontree.Node) bool {
 		format, _ := n.Member("format").Text()

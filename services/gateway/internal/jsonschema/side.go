@@ -15,15 +15,15 @@ type Side uint8
 
 // The sides of a call.
 const (
-	// Requests may leave out members that are readOnly, even required ones.
+	// Requests need not have members that are readOnly, required or not.
 	Requests Side = iota
 	// Arguments are the values that requests are made from: members that are readOnly are left out.
 	Arguments
-	// Answers leave out members that are writeOnly.
+	// Answers show no member that is writeOnly.
 	Answers
 )
 
-// keyword returns the keyword that marks the members that the side does not write.
+// keyword marks the members that the side does not write.
 func (s Side) keyword() string {
 	if s == Answers {
 		return "writeOnly"
@@ -31,10 +31,10 @@ func (s Side) keyword() string {
 	return "readOnly"
 }
 
-// cuts reports whether marked members are left out, instead of being made optional.
+// cuts reports whether such members are left out, and not only made optional.
 func (s Side) cuts() bool { return s != Requests }
 
-// marksOf returns the sides for which a document has any marks.
+// marksOf returns the sides for which a document has marks at all.
 func marksOf(root *jsontree.Node) (sides [Answers + 1]bool) {
 	for side := range sides {
 		sides[side] = bytes.Contains(root.Raw, []byte(`"`+Side(side).keyword()+`"`))
@@ -46,7 +46,7 @@ func marksOf(root *jsontree.Node) (sides [Answers + 1]bool) {
 // references.
 type part struct{ schema, owner *jsontree.Node }
 
-// same returns the schemas that apply to every value to which n applies.
+// same returns the schemas that hold for a value whenever n does.
 func (b *bundler) same(n, owner *jsontree.Node) iter.Seq[part] {
 	return func(yield func(part) bool) {
 		if reference := n.Member("$ref"); reference != nil && owner.Member("$id") == nil {
@@ -67,7 +67,7 @@ func (b *bundler) marked(n, owner *jsontree.Node) bool {
 	if is, known := b.marks[n]; known {
 		return is
 	}
-	b.marks[n] = false // a schema that leads back to itself says nothing
+	b.marks[n] = false // one that leads back to itself says nothing
 	is := n.Member(b.side.keyword()).True()
 	for p := range b.same(n, owner) {
 		is = is || b.marked(p.schema, p.owner)
@@ -184,7 +184,7 @@ func (w *walker) leaveOut(n *jsontree.Node, hidden []string, choice bool) {
 	}
 }
 
-// optional removes names from a list.
+// optional takes names from a list.
 func (w *walker) optional(list *jsontree.Node, hides func(string) bool, keep bool) {
 	var left []string
 	for _, element := range list.Elements() {

@@ -171,7 +171,7 @@ func number(r *big.Rat) string {
 	return strconv.FormatFloat(f, 'g', -1, 64)
 }
 
-// list writes values of a schema, as many as fit into a sentence.
+// list writes values of a schema, as many as a sentence bears.
 func list(values []any) string {
 	const most = 20
 	var words []string

@@ -15,8 +15,8 @@ import (
 	"waybill.dev/shared/jsonscan"
 )
 
-// Node is a value. A nil Node answers like an empty value, so a path through a document can be
-// followed without checks.
+// Node is a value. The methods of a nil Node answer as for a value that has nothing, so a
+// path through a document needs no checks on its way.
 type Node struct {
 	Raw   jsontext.Value // as it was written
 	Start int            // offset of Raw in the parsed text

@@ -7,8 +7,8 @@ import (
 	"waybill.dev/shared/input"
 )
 
-// Fragment returns the JSON pointer of a reference within the same document; ok is false for a
-// reference to another document, or to an anchor.
+// Fragment returns the JSON pointer of a reference to the same document; ok is false for
+// one to another document, or to an anchor.
 func Fragment(reference string) (pointer string, ok bool) {
 	fragment, ok := strings.CutPrefix(reference, "#")
 	if !ok || (fragment != "" && fragment[0] != '/') {

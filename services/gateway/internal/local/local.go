@@ -1,6 +1,6 @@
-// Package local serves the routes of a folder of this machine. The folder is compiled into a site as a whole or
-// not at all, and watched. A change without faults replaces the site at once; a change with faults is logged, and
-// the old site stays.
+// Package local serves the routes of a folder of this machine. The folder is compiled into
+// a site as a whole or not at all, and watched: a change that is good takes the place of the
+// site at once, one that is not is logged, and nothing changes.
 package local
 
 import (
@@ -31,7 +31,7 @@ import (
 
 // Options of the routes; Egress, Authenticator, Logger and Registerer are required.
 type Options struct {
-	// Dir is the folder of the route files; empty: Waybill's built-in routes.
+	// Dir is the folder of the route files; empty: the routes that Waybill comes with.
 	Dir string
 	// Fallback uses the built-in routes also when Dir is missing or has no route file.
 	Fallback bool
@@ -40,7 +40,7 @@ type Options struct {
 	Modules map[string]map[string]route.Handler
 	// Policies are the policies that route files may define; nil: the gateway's own.
 	Policies *policy.Registry
-	// Reserved are the templates of the paths that Waybill itself serves before routes are matched.
+	// Reserved are the templates of the paths that are served before any route is asked.
 	Reserved []string
 	// Variables have the values that $env(NAME) stands for. Version is the version of the process, which
 	// WAYBILL_VERSION stands for.
@@ -53,7 +53,7 @@ type Options struct {
 	// Changes notify AI clients that follow resources; nil: there are no notifications.
 	Changes route.Changes
 	Memory  *body.Memory // for requests and for answers of back ends; nil: unbounded
-	// Account is the account that the routes belong to; empty: domain.DefaultAccount.
+	// Account is the one that the routes belong to; empty: domain.DefaultAccount.
 	Account string
 	// Traffic keeps counts and logs of the requests, as requests of the deployment domain.LocalDeployment; nil:
 	// there are none.
@@ -200,7 +200,7 @@ func (r *Routes) Match(request *http.Request) (answer func(w http.ResponseWriter
 	return s.Match(s.runtime, request)
 }
 
-// ServeHTTP answers with the routes alone, without Waybill's own paths.
+// ServeHTTP answers with the routes alone, without anything of Waybill's own.
 func (r *Routes) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	s := r.current.Load()
 	s.Serve(s.runtime, w, request)

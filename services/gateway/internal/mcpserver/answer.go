@@ -11,9 +11,9 @@ import (
 // answer is the answer to one message.
 type answer struct {
 	status int
-	body   []byte // nil: no answer, as for a notification
+	body   []byte // nil: none, as for a notification
 	code   int    // code of the error; 0: none
-	stream bool   // body is a complete stream of events
+	stream bool   // body is a stream of events, which is whole
 }
 
 // accepted returns the answer to a message that needs no answer.

@@ -110,7 +110,7 @@ func (s *server) invoke(ctx context.Context, r *route.Request, q *request, c cal
 	return s.encode(q, &result.Meta, result)
 }
 
-// encode makes an answer from a result of the protocol, with its _meta.
+// encode makes an answer of a result of the protocol's, with its _meta.
 func (s *server) encode(q *request, meta *mcp.Meta, of any) *answer {
 	if q.era == modern {
 		if *meta == nil {

@@ -66,7 +66,7 @@ func (c *catalog) add(t Target, def routefile.MCPDef, s settings) error {
 	return fmt.Errorf("there is no mcp type %q", def.Type)
 }
 
-// listed is an entry of a list. Its members depend on its kind.
+// listed is an entry of a list. Which members there are depends on its kind.
 type listed struct {
 	Name         string         `json:"name"`
 	URI          string         `json:"uri,omitzero"`
@@ -90,7 +90,7 @@ func (c *catalog) addResource(t Target, def routefile.MCPDef) error {
 	c.names[def.Name] = t.Definition.ID
 	shown := listed{
 		Name: def.Name, Title: def.Name, Description: def.Description, Meta: def.Meta,
-		// The list does not call the route.
+		// The list does not ask the route.
 		MimeType: cmp.Or(def.MimeType, mediaType(http.Header{"Content-Type": {t.MediaType}}), t.Definition.Answer, plainText),
 	}
 	r := &resource{mimeType: def.MimeType, line: def.URI + " (" + shown.MimeType + "): " + def.Description + "\n"}

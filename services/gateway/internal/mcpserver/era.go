@@ -37,7 +37,7 @@ const (
 	headerParam   = "Mcp-Param-"
 )
 
-// supported are the supported versions, as JSON.
+// supported are the versions, as JSON.
 const supported = `["2026-07-28","2025-11-25","2025-06-18","2025-03-26","2024-11-05"]`
 
 // legacyVersions are the versions in which a client begins with initialize, the newest first.

@@ -25,7 +25,7 @@ const (
 	// maxListen bounds the message that opens a stream, in bytes: the server keeps the message as long as the
 	// stream lasts.
 	maxListen = 64 << 10
-	// lookTime bounds the check of the caller's rights.
+	// lookTime bounds the look for the caller.
 	lookTime = 2 * time.Second
 )
 
@@ -112,7 +112,7 @@ func (s *server) follow(r *route.Request, q *request, list []followed) *route.Re
 	}
 }
 
-// refuseFollower answers when there is no room for another stream.
+// refuseFollower answers where there is no room for one more stream.
 func (s *server) refuseFollower(ctx context.Context, r *route.Request, w http.ResponseWriter, err error) {
 	p, ok := errors.AsType[*problem.Problem](err)
 	if !ok {
@@ -215,7 +215,7 @@ func (c *catalog) changes() bool {
 	return slices.ContainsFunc(c.resources.entries, func(e *entry) bool { return len(e.resource.changes) > 0 })
 }
 
-// send sends events immediately; false: the client is gone.
+// send sends events at once; false: the client is gone.
 func send(w http.ResponseWriter, events []byte) bool {
 	_, err := w.Write(events)
 	return err == nil && http.NewResponseController(w).Flush() == nil

@@ -14,7 +14,7 @@ import (
 	"waybill.dev/shared/jsonscan"
 )
 
-// boundHeader is a header in which clients since 2026-07-28 repeat an argument, so that proxies
+// boundHeader is a header in which clients repeat an argument since 2026-07-28, so that proxies
 // need not read the body. A tool's schema names the header with x-mcp-header.
 type boundHeader struct {
 	path []string // names of the members that lead to the argument
@@ -56,7 +56,7 @@ func boundHeaders(known []boundHeader, schema jsontext.Value, path []string) ([]
 	return known, nil
 }
 
-// agree reports whether the headers have the same values as the arguments.
+// agree reports whether the headers repeat the arguments.
 func agree(headers []boundHeader, arguments jsontext.Value, header http.Header) bool {
 	for _, b := range headers {
 		value := arguments
@@ -80,7 +80,7 @@ func agree(headers []boundHeader, arguments jsontext.Value, header http.Header) 
 	return true
 }
 
-// maxSafe is the largest integer that every client can write: 2^53 - 1.
+// maxSafe bounds the integers that every client can write: 2^53 - 1.
 const maxSafe = 1<<53 - 1
 
 // repeats reports whether a header has the value of an argument.

@@ -68,7 +68,8 @@ func handedOn(of, arguments http.Header) http.Header {
 	return header
 }
 
-// ownToTransport reports whether a header describes the message that was sent, not the caller.
+// ownToTransport reports whether a header speaks of the message that was sent, not of the
+// caller.
 func ownToTransport(name string) bool {
 	switch name {
 	case "Accept", "Accept-Encoding", "Accept-Ranges", "Connection", "Content-Encoding", "Content-Language",

@@ -123,7 +123,7 @@ func (s *shelf) after(q *request) (int, bool) {
 // caller.
 const private = "private"
 
-// endCacheable ends a result that clients may keep for ttl milliseconds, in a scope.
+// endCacheable ends a result that clients may keep for so many milliseconds, in a scope.
 func (s *server) endCacheable(a *answer, q *request, ttl int, scope string) *answer {
 	a.body = strconv.AppendInt(append(a.body, `,"ttlMs":`...), int64(ttl), 10)
 	a.body = append(append(append(a.body, `,"cacheScope":"`...), scope...), '"')

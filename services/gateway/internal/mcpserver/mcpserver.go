@@ -26,7 +26,7 @@ type Options struct {
 	Route route.Callable
 	// Targets are the operations that the server exposes, in the order of its options.
 	Targets []Target
-	// Trusts reports whether the route's corsPolicy allows pages of an origin; nil: it allows none.
+	// Trusts reports whether the route's corsPolicy lets pages of an origin in; nil: none.
 	Trusts func(origin string) bool
 }
 

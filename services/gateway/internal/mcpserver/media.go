@@ -9,7 +9,7 @@ import (
 const (
 	plainText   = "text/plain"
 	eventStream = "text/event-stream"
-	// native is the media type of a route's answer that already is a result of MCP.
+	// native is the type of a route's answer that is a result of MCP already.
 	native = "application/vnd.mcp+json"
 )
 

@@ -114,7 +114,7 @@ func (s *server) listen(q *request) *answer {
 // isBatch reports whether a body is an array.
 func isBatch(body []byte) bool { return jsontext.Value(body).Kind() == '[' }
 
-// batch answers several messages of one request, one after the other.
+// batch answers several messages at once, one after the other.
 func (s *server) batch(ctx context.Context, r *route.Request) *route.Response {
 	switch version := r.Header.Get(headerVersion); version {
 	case "", batchVersion:

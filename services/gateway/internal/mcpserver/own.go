@@ -27,7 +27,7 @@ type ownTool struct {
 	call   func(ctx context.Context, r *route.Request, q *request, arguments jsontext.Value) *answer
 }
 
-// ownTools makes those of the server's own tools that its settings ask for.
+// ownTools makes the tools of the server itself that its settings ask for.
 func (s *server) ownTools(settings settings) ([]*ownTool, error) {
 	var tools []*ownTool
 	add := func(name, title, description, schema string, readOnly bool, call func(context.Context, *route.Request, *request, jsontext.Value) *answer) error {
@@ -94,7 +94,7 @@ func (t *ownTool) answer(ctx context.Context, s *server, r *route.Request, q *re
 	return t.call(ctx, r, q, arguments)
 }
 
-// textResult answers with a tool's result that consists of a text.
+// textResult answers with a tool's result that is a text.
 func (s *server) textResult(q *request, text string, isError bool) *answer {
 	a := result(q, len(text)*5/4)
 	a.body = appendText(append(a.body, `{"content":[{"type":"text","text":`...), text)
@@ -113,7 +113,7 @@ func (s *server) callNamed(ctx context.Context, r *route.Request, q *request, ar
 	return s.invoke(ctx, r, q, call{from: &s.catalog.tools, name: named, arguments: given, missing: missingTool, indirect: true})
 }
 
-// answerFindTools answers with the tools that fit a question best, or with the names of all tools.
+// answerFindTools answers with the tools that fit a question best, or with the names of all.
 func (s *server) answerFindTools(_ context.Context, r *route.Request, q *request, arguments jsontext.Value) *answer {
 	asked := struct {
 		Query   string  `json:"query"`
@@ -163,7 +163,7 @@ func keys(entries []*entry) []string {
 	return names
 }
 
-// readForTool reads a part of a resource, or lists all resources.
+// readForTool reads a piece of a resource, or lists all.
 func (s *server) readForTool(ctx context.Context, r *route.Request, q *request, arguments jsontext.Value) *answer {
 	var asked struct {
 		URI    *string `json:"uri"`
@@ -195,7 +195,7 @@ func (s *server) readForTool(ctx context.Context, r *route.Request, q *request, 
 	return s.textResult(q, piece, false)
 }
 
-// resourceList returns the resources that the caller may read, one per line.
+// resourceList names the resources that the caller may read, one a line.
 func (s *server) resourceList(r *route.Request) string {
 	var b strings.Builder
 	sees := seeing(r)

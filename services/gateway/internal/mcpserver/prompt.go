@@ -85,7 +85,7 @@ func readArguments(input jsontext.Value) ([]argument, error) {
 	return arguments, nil
 }
 
-// getPrompt checks the arguments, calls the prompt's route and makes messages from its answer.
+// getPrompt checks the arguments, calls the prompt's route and makes messages of its answer.
 func getPrompt(ctx context.Context, x *exchange) (*mcp.GetPromptResult, *failure) {
 	arguments, failed := x.entry.prompt.read(ctx, x.arguments)
 	if failed != nil {
@@ -142,7 +142,7 @@ func isJSONValue(ctx context.Context, said string) bool {
 	return err == nil && len(faults) == 0
 }
 
-// faulty lists the faults of arguments, without the values.
+// faulty names the faults of arguments, without the values.
 func faulty(violations []jsonschema.Violation) *failure {
 	data := []byte(`{"errors":[`)
 	for i, v := range violations {
@@ -170,8 +170,7 @@ func withoutPrompt(status int) *failure {
 	return f
 }
 
-// promptResult returns the messages that the route has made itself, or makes a message from its
-// answer.
+// promptResult takes messages that the route has made itself, or makes one of its answer.
 func promptResult(x *exchange, response *route.Response) (*mcp.GetPromptResult, *failure) {
 	shown, text := content(x, response)
 	result := &mcp.GetPromptResult{Messages: []*mcp.PromptMessage{{Role: "user", Content: shown}}}

@@ -38,7 +38,7 @@ func (s *server) readResource(ctx context.Context, r *route.Request, q *request)
 	return s.endCacheable(a, q, 0, private)
 }
 
-// fetch calls the route of a resource.
+// fetch asks the route of a resource.
 func (s *server) fetch(ctx context.Context, r *route.Request, q *request, uri string) (*entry, *route.Response, *failure) {
 	if len(uri) > maxURI {
 		return nil, nil, invalidParams("The member uri is too long.")

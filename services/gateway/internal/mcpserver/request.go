@@ -42,7 +42,7 @@ type meta struct {
 	TraceParent, TraceState, Baggage                 jsontext.Value // headers of W3C's Trace Context
 }
 
-// fields are the variables for members of an object, by their names.
+// fields are the places for members of an object, by their names.
 type fields map[string]*jsontext.Value
 
 // read stores the members of an object in their variables. The values alias the object.

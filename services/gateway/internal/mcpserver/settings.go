@@ -26,7 +26,7 @@ type Reference struct {
 	ID   string `json:"id"`
 }
 
-// settings are the handler's options in the route file.
+// settings are the options of the handler in the route file.
 type settings struct {
 	Name                string      `json:"name"`
 	Version             string      `json:"version"`
@@ -36,8 +36,8 @@ type settings struct {
 	OfferOutputSchema        bool `json:"offerOutputSchema"`
 	IncludeStructuredContent bool `json:"includeStructuredContent"`
 	DebugMode                bool `json:"debugMode"`
-	// DefaultTools are the names of the tools that callers with more than 40 see, with tools to find
-	// and call the others; empty: all callers see all tools that they may use.
+	// DefaultTools are the names of the tools that callers with more than 40 see, with tools to
+	// find and call the others; empty: all callers see all that they may use.
 	DefaultTools []string `json:"defaultTools"`
 	// ResourceTool adds a tool that reads resources.
 	ResourceTool bool `json:"resourceTool"`

@@ -14,10 +14,10 @@ const (
 )
 
 // bytesFor returns how many bytes of JSON or English have at most so many tokens: models read 3.5 to
-// 4.5 bytes as one token, and the lower number holds for all models.
+// 4.5 bytes as one, so no model has more.
 func bytesFor(tokens int) int { return tokens * 7 / 2 }
 
-// cutText returns the longest beginning of a text with at most so many bytes.
+// cutText returns the beginning of a text that has at most so many bytes.
 func cutText(text string, most int) string {
 	if len(text) <= most {
 		return text

@@ -24,11 +24,11 @@ type tool struct {
 	headers []boundHeader
 	// output is the schema that answers must fit for clients that see it; nil: there is none.
 	output *jsonschema.Schema
-	// withOutput is the entry of the list including that schema.
+	// withOutput is the entry of the list with that schema.
 	withOutput []byte
 	// terms are the words by which the tool is found; nil: the server has no tool to find others.
 	terms map[string]int
-	// further says how to get the rest of an answer that was cut.
+	// further says how to get the rest of an answer that is too long.
 	further string
 }
 
@@ -92,8 +92,8 @@ func further(input jsontext.Value) string {
 	return "Call the tool again with a smaller limit."
 }
 
-// promise gives a tool its output schema, if every documented answer has a schema. A client takes a result
-// that does not fit its schema for a failure, although the call has taken effect.
+// promise gives a tool its output schema, if every answer that the document knows has one. A
+// client takes a result that does not fit for a failure, though the call has taken effect.
 func (own *tool) promise(operation *routefile.Operation, shown listed) error {
 	schemas := operation.File.Schemas
 	// Before 2026-07-28, clients refuse a tool with an output that is no object.
@@ -123,9 +123,9 @@ func title(def routefile.MCPDef) string {
 	return def.Name
 }
 
-// callTool checks the arguments, calls the tool's route and makes a result from its answer. Faults of the
-// arguments and of the route are returned as results, which the model can read and learn from; errors of the
-// protocol would only reach the client.
+// callTool checks the arguments, calls the tool's route and makes a result of its answer.
+// Faults of the arguments and of the route are results, which the model can read and
+// learn from; errors of the protocol would be the client's affair.
 func callTool(ctx context.Context, x *exchange) *mcp.CallToolResult {
 	call, violations := x.entry.target.Definition.Arguments(ctx, x.arguments)
 	if len(violations) > 0 {
@@ -138,7 +138,7 @@ func toolError(text string) *mcp.CallToolResult {
 	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: text}}}
 }
 
-// describe lists the faults of arguments, without the values.
+// describe names the faults of arguments, without the values.
 func describe(violations []jsonschema.Violation) string {
 	var b strings.Builder
 	b.WriteString("The arguments do not match the tool's schema:")
@@ -152,7 +152,7 @@ func describe(violations []jsonschema.Violation) string {
 	return b.String()
 }
 
-// toolResult makes a result from the answer of a tool's route.
+// toolResult makes a result of the answer of a tool's route.
 func (x *exchange) toolResult(ctx context.Context, response *route.Response) *mcp.CallToolResult {
 	if response.Stream != nil {
 		return toolError("The tool's route answers with a stream, which a tool can't show.")
@@ -208,7 +208,7 @@ func (x *exchange) cut(result *mcp.CallToolResult) *mcp.CallToolResult {
 	return result
 }
 
-// promised reports whether the client knows the tool's output schema.
+// promised reports whether the client knows a schema of the tool's output.
 func (x *exchange) promised() bool { return x.schemas && x.entry.tool.output != nil }
 
 // kept returns the result if it fits the tool's output schema. Otherwise it returns a result that says what

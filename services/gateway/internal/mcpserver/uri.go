@@ -42,8 +42,7 @@ func lowerScheme(uri string) string {
 	return strings.ToLower(scheme) + ":" + rest
 }
 
-// escape writes the escapes of a part of a URI in one form. A percent sign that begins no escape
-// stays.
+// escape writes the escapes of a part of a URI in one way. A percent sign that begins none stays.
 func escape(part string) string {
 	const digits = "0123456789ABCDEF"
 	var b strings.Builder

@@ -11,7 +11,7 @@ const (
 	// manyTools is the number of tools up to which all are listed, on a server that has tools to
 	// find others: some clients show no more.
 	manyTools = 40
-	// everything is the name of the toolset with all tools.
+	// everything is the toolset of all tools.
 	everything = "all"
 )
 

@@ -134,7 +134,7 @@ func (c *consumer) apply(r *reading, at time.Time) {
 		}
 	}
 	if r.entitled == nil {
-		return // the number of the batch was not read
+		return // batch was not read
 	}
 	left := c.unwritten[:0]
 	for _, u := range c.unwritten {

@@ -114,7 +114,7 @@ func (m *Meters) consumer(who *apikey.Principal) *consumer {
 	return c
 }
 
-// sweep forgets consumers that have not called for a long time. m.mu is held.
+// sweep forgets consumers that have not called for long. m.mu is held.
 func (m *Meters) sweep() {
 	now := m.options.Now()
 	if now.Sub(m.sweptAt) < forgetAfter {

@@ -32,7 +32,7 @@ func newMetrics(r prometheus.Registerer, lag func() float64) *metrics {
 	return m
 }
 
-// written counts a batch that the database has committed.
+// written counts a batch that is in the database.
 func (m *metrics) written(b *traffic.Batch) {
 	m.kept.Add(float64(len(b.Rows)))
 	for _, n := range b.NotKept {

@@ -44,7 +44,7 @@ const (
 	writeTime     = 10 * time.Second // for one batch
 	lastWriteTime = 3 * time.Second  // at the end of the process
 	maintainEvery = time.Minute
-	maxPath       = 2048 // bytes of a path that are kept
+	maxPath       = 2048 // bytes that are kept
 	maxHost       = 256
 	maxMethod     = 64
 )
@@ -66,12 +66,12 @@ type Options struct {
 // Recorder counts and keeps the requests of one process.
 type Recorder struct {
 	options Options
-	writer  string // name of this run of the process
+	writer  string // names this run of the process
 	metrics *metrics
 
 	mu   sync.Mutex
 	next *gathered
-	// room is how many more requests may be kept at the rate until the next take.
+	// room is how many requests more may be kept, at the rate, until the next take.
 	room          int
 	failed, other samples
 	number        int64 // number of the last batch
@@ -82,7 +82,7 @@ type Recorder struct {
 	credit  float64   // number of requests that may be kept
 	closed  time.Time // when samples were last taken
 	rows    []traffic.Request
-	pending *traffic.Batch // batch that is being written; nil: none
+	pending *traffic.Batch // that is being written; nil: none
 }
 
 // gathered are counts since a time.
@@ -143,7 +143,7 @@ func (r *Recorder) add(deployment, build string, record *route.Record) {
 	}
 }
 
-// Writer returns the name of this run of the process in the database.
+// Writer names this run of the process in the database.
 func (r *Recorder) Writer() string { return r.writer }
 
 // Meter adds to the usage of a consumer, and returns the number of the batch that writes it. When there are too many keys, all counts of
@@ -206,8 +206,8 @@ func consumerOf(n route.Noted) string {
 // leaves the others theirs.
 type samples map[string]*sample
 
-// Until the take, when the number of requests of each deployment is known, all deployments together hold up to held times as many requests
-// as may be kept, and each deployment at least leastHeld.
+// The number of requests of each deployment is known only at the take. Until then all deployments together hold some held times as many
+// requests as may be kept, and each deployment at least leastHeld.
 const (
 	held      = 16
 	leastHeld = 4

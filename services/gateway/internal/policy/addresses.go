@@ -9,7 +9,7 @@ import (
 	"waybill.dev/shared/problem"
 )
 
-// addresses lets callers in by their address.
+// addresses lets callers pass by their address.
 type addresses struct {
 	allow, deny []netip.Prefix // an empty allow allows all
 }
@@ -45,7 +45,7 @@ func newAddresses(o *addressesOptions, _ *Env) (Parts, []Fault) {
 	return Parts{In: &addresses{networks(o.Allow), networks(o.Deny)}}, nil
 }
 
-// networks reads a list of networks; a single address counts as a network.
+// networks reads a list of networks; a single address is one, too.
 func networks(texts []string) []netip.Prefix {
 	list := make([]netip.Prefix, len(texts))
 	for i, text := range texts {

@@ -27,7 +27,7 @@ const retryAfter = 2 * time.Second
 // anyAccount stands for every account in the option accounts.
 const anyAccount = "*"
 
-// APIKey is the type of the policy that requires an API key.
+// APIKey is the type of the policy that asks for a key.
 const APIKey = "api-key-inbound"
 
 // apiKey lets callers in that have a key of one of the accounts, with all of the scopes.
@@ -47,7 +47,7 @@ type apiKeyOptions struct {
 	Undocumented         bool `json:"disableAutomaticallyAddingKeyToOpenApi"`
 }
 
-// accounts are given as a list, or as a single text.
+// accounts are given as a list, or as one text.
 type accounts []string
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -111,7 +111,8 @@ func newAPIKey(o *apiKeyOptions, env *Env) (Parts, []Fault) {
 	}}, faults
 }
 
-// KeyDocumented reports whether the published document says that routes with the policy need a key.
+// KeyDocumented reports whether the published document says, of routes with the policy, that
+// a key is needed.
 func KeyDocumented(def *routefile.PolicyDef) bool {
 	if def.Type != APIKey {
 		return false
@@ -160,7 +161,8 @@ func (a *apiKey) takes(principal *apikey.Principal) bool {
 		(a.bucket == "" || a.bucket == principal.Bucket)
 }
 
-// forbidden says, in the form of RFC 6750, which scopes the route requires: MCP clients evaluate the header.
+// forbidden says, in the words of RFC 6750, which scopes the route asks for: clients of MCP
+// go by the header.
 func (a *apiKey) forbidden(principal *apikey.Principal) *problem.Problem {
 	p := problem.Lacking(problem.Listed(a.scopes, " and "), problem.Scopes{Required: a.scopes, Granted: principal.Scopes})
 	p.Challenge = `Bearer error="insufficient_scope", scope="` + problem.Listed(a.scopes, " ") + `"`

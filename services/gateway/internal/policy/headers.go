@@ -78,8 +78,7 @@ func setHeadersOutbound() Policy {
 	}
 }
 
-// reach returns faults for headers of answers that would have an effect beyond the host of an
-// uploaded deployment.
+// reach says which headers of answers would reach beyond the host of an uploaded deployment.
 func (o *setHeadersOptions) reach(env *Env) (faults []Fault) {
 	if !env.Uploaded || env.Built {
 		return nil

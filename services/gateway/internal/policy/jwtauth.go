@@ -18,7 +18,7 @@ import (
 	"waybill.dev/shared/problem"
 )
 
-// JWTAuth is the type of the policy that requires an access token.
+// JWTAuth is the type of the policy that asks for an access token.
 const JWTAuth = "jwt-auth-inbound"
 
 const (
@@ -32,7 +32,7 @@ const (
 type jwtAuth struct {
 	rules  jwt.Rules
 	jwks   string   // empty: the issuer's metadata names it
-	base   *url.URL // configured URL: jwks, otherwise the issuer
+	base   *url.URL // that was configured: of jwks, otherwise of the issuer
 	claims map[string]string
 }
 
@@ -127,7 +127,7 @@ func (o *jwtAuthOptions) sameHeaders() (faults []Fault) {
 // Issues implements route.TakesTokens.
 func (p *jwtAuth) Issues(*route.Runtime) (issuer string, scopes []string) { return p.rules.Issuer, nil }
 
-// In checks the token of a request.
+// In holds the token of a request to the rules.
 func (p *jwtAuth) In(ctx context.Context, r *route.Request) (*route.Response, error) {
 	token, ok := bearer(r.Header)
 	if !ok {
@@ -153,7 +153,7 @@ func (p *jwtAuth) In(ctx context.Context, r *route.Request) (*route.Response, er
 	return nil, nil
 }
 
-// issuerError reports that an issuer's keys can't be read.
+// issuerError says that an issuer's keys can't be read.
 type issuerError struct{ err error }
 
 // Error implements error.

@@ -38,7 +38,7 @@ type media struct {
 	shape  jsonschema.Shape
 }
 
-// readMedia returns the documented media types of the operation's body.
+// readMedia returns the forms that the document knows of the operation's body.
 func readMedia(op *routefile.Operation) (list []media, faults []Fault) {
 	for i := range op.Media {
 		m := media{Media: &op.Media[i]}
@@ -141,7 +141,7 @@ func (v *validation) chosen(r *route.Request) (of *media, kind string, params ma
 	return of, kind, params
 }
 
-// unnamed returns the entry for a body that came without a Content-Type.
+// unnamed returns the form of a body that came without a Content-Type.
 func (v *validation) unnamed(body []byte) (*media, string) {
 	best := slices.MaxFunc(v.media, func(a, b media) int { return cmp.Compare(a.likely(), b.likely()) })
 	if !best.isRange() {
@@ -165,7 +165,7 @@ func (m *media) likely() int {
 	return 1
 }
 
-// documented lists the media types that a body may have.
+// documented names the media types that a body may have.
 func (v *validation) documented() string {
 	var names []string
 	for i := range v.media {
@@ -181,7 +181,7 @@ func (v *validation) documented() string {
 	return strings.Join(names, "")
 }
 
-// check checks a body, whose media type fits the entry, against the schema.
+// check holds a body, which is of a media type of the form, to the schema.
 func (m *media) check(ctx context.Context, body []byte, kind string, params map[string]string) []problem.Fault {
 	if !m.checks(kind) {
 		return nil
@@ -237,7 +237,7 @@ func (m *media) hold(ctx context.Context, readings ...jsontext.Value) []problem.
 	return faults
 }
 
-// foreign names a part with another media type than the document gives for its field.
+// foreign says which part has another media type than the document has for its field.
 func (m *media) foreign(parts []routefile.Part) string {
 	for _, part := range parts {
 		wanted := m.Fields[part.Name].MediaType

@@ -12,7 +12,7 @@ import (
 	"waybill.dev/services/gateway/internal/routefile"
 )
 
-// parameter is a parameter of the path, query, header or cookies.
+// parameter is one of path, query, header or cookies.
 type parameter struct {
 	*routefile.Parameter
 
@@ -53,7 +53,7 @@ func readParameters(op *routefile.Operation, in string) (list []parameter, fault
 	return list, faults
 }
 
-// ofMedia reports whether OpenAPI describes the header in another place than parameters.
+// ofMedia reports whether OpenAPI describes the header elsewhere than in parameters.
 func ofMedia(header string) bool {
 	return strings.EqualFold(header, "Accept") || strings.EqualFold(header, "Content-Type") || strings.EqualFold(header, "Authorization")
 }

@@ -34,9 +34,9 @@ type Policy struct {
 
 // Env has everything that policies are made from, except their options.
 type Env struct {
-	// Definition is the name of the policy in routes.
+	// Definition is the name that routes call the policy by.
 	Definition string
-	// Account is the account that the routes belong to.
+	// Account is the one that the routes belong to.
 	Account string
 	// Bucket is the bucket of the keys that the route accepts, unless the policy names another one;
 	// empty: any.
@@ -51,7 +51,7 @@ type Env struct {
 	Egress *egress.Policy
 }
 
-// Parts are the inbound and the outbound part of a policy. Most policies have only one of them.
+// Parts are the inbound and the outbound part of a policy. Most policies have one of the two.
 type Parts struct {
 	In  route.Inbound  // nil: the policy can't run before handlers
 	Out route.Outbound // nil: the policy can't run after handlers
@@ -65,7 +65,7 @@ type Parts struct {
 // a sentence that begins with the place, and never contains the value.
 type Fault = jsonschema.Violation
 
-// typed makes a New from a function that takes options of a type.
+// typed makes a New that gets its options read.
 func typed[T any](build func(options *T, env *Env) (Parts, []Fault)) func([]byte, Env) (Parts, []Fault) {
 	return func(text []byte, env Env) (Parts, []Fault) {
 		options, err := read[T](text)
@@ -76,7 +76,7 @@ func typed[T any](build func(options *T, env *Env) (Parts, []Fault)) func([]byte
 	}
 }
 
-// read reads options. The schema has checked their names, including the case of letters.
+// read reads options. The schema has held their names to the letter.
 func read[T any](text []byte) (*T, error) {
 	options := new(T)
 	return options, json.Unmarshal(text, options, json.MatchCaseInsensitiveNames(true))

@@ -99,7 +99,7 @@ func (m *modes) validation(name string, op *routefile.Operation) (route.Inbound,
 	return v, faults
 }
 
-// Notes says which bodies are not checked.
+// Notes says which bodies pass unchecked.
 func (v *validation) Notes() []string {
 	var notes []string
 	for i := range v.media {

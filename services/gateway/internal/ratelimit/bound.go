@@ -28,7 +28,7 @@ func (b *Bound) full() bool { return b != nil && b.used.Load() >= b.most }
 // part returns how many counts each pool may have when there is no room left. b.mu is held.
 func (b *Bound) part() int64 { return max(1, b.most/max(1, int64(len(b.pools)))) }
 
-// enough reports whether a pool has its full part.
+// enough reports whether a pool has its part.
 func (b *Bound) enough(p *Pool) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -83,7 +83,7 @@ func (c Counters) Take(l Limit, caller string) time.Duration {
 	c.pool.mu.Lock()
 	defer c.pool.mu.Unlock()
 	if c.pool.counts[k] == nil && c.pool.bound.full() && !c.pool.bound.enough(c.pool) {
-		c.pool.mu.Unlock() // otherwise two pools could wait for each other
+		c.pool.mu.Unlock() // two pools could wait for each other
 		c.pool.bound.free()
 		c.pool.mu.Lock()
 	}

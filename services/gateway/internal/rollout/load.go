@@ -19,7 +19,7 @@ const (
 	pause, longPause = time.Second, time.Minute
 )
 
-// making is the making of a table. When done is closed, the table is ready or failed is set.
+// making is the making of a table. When done is closed, the table is there, or failed is set.
 type making struct {
 	done   chan struct{}
 	build  string
@@ -73,7 +73,7 @@ func (d *deployment) make() *making {
 	return m
 }
 
-// end notes the result of the making. When the table can't be made, the one before stays.
+// end notes how the making has ended. When the table can't be made, the one before stays.
 func (d *deployment) end(m *making, err error) {
 	wait, failed := longPause, errNoTable
 	log := d.rollout.options.Logger.With("deployment", d.name, "build", m.build)
@@ -101,7 +101,7 @@ func (d *deployment) end(m *making, err error) {
 // errFull reports that memory has no room for a table beside the tables that requests are using.
 var errFull = errors.New("there is no room in memory")
 
-// errSuperseded reports that the build is no longer wanted.
+// errSuperseded says that the build is not wanted any more.
 var errSuperseded = errors.New("another build is wanted")
 
 // enter waits for a place until ctx ends.

@@ -72,8 +72,8 @@ type Options struct {
 	// TableMemory is how much memory the tables of all deployments may take, in bytes; 0: DefaultMemory. One
 	// account may take a tenth of it.
 	TableMemory int64
-	// Tables is how many deployments have their table in memory; 0: DefaultTables. Beyond that, the account with
-	// the most tables loses the one that was used least recently.
+	// Tables is how many deployments have their table in memory; 0: DefaultTables. Beyond
+	// that, one goes of the account that has most, the one that was used least recently.
 	Tables int
 	// InFlight is how many requests of one deployment are served at a time; 0: DefaultInFlight.
 	InFlight int64
@@ -88,7 +88,7 @@ type Options struct {
 type Rollout struct {
 	options Options
 	metrics *metrics
-	// byName is replaced at each change; nil: nothing has been read yet.
+	// byName is replaced at each change; nil: nothing was read yet.
 	byName atomic.Pointer[map[string]*deployment]
 	byHost atomic.Pointer[map[string]*hosts.Domain] // likewise
 	nudges signal.Signal
@@ -102,7 +102,7 @@ type Rollout struct {
 
 	reading sync.Mutex // held while changes are read
 	place   follow.Place
-	byID    map[string]*hosts.Domain // custom domains by id
+	byID    map[string]*hosts.Domain // custom domains
 
 	mu     sync.Mutex               // guards the fields below
 	loaded map[*deployment]struct{} // deployments with a table
@@ -147,7 +147,7 @@ func (r *Rollout) Deployment(name string) hosts.Site {
 	return hosts.Site{Handler: refusal{errMissing}}
 }
 
-// Run follows the version until ctx ends. The caller stops serving first.
+// Run follows the version until ctx ends. Stop serving before.
 func (r *Rollout) Run(ctx context.Context) error {
 	defer r.close()
 	return follow.Follower{

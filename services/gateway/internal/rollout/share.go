@@ -20,10 +20,10 @@ func ShareOf(memory int64) int64 { return memory / sharesOfMemory }
 
 // share is the part of a gateway that one account uses.
 type share struct {
-	making chan struct{} // room for one: the table that is being made
+	making chan struct{} // one for the table that is being made
 	counts *ratelimit.Pool
 	used   atomic.Int64 // by the account's tables, in bytes
-	loaded int          // deployments with a table; guarded by Rollout.mu
+	loaded int          // deployments that have a table; Rollout.mu is held
 }
 
 // share returns the share of an account. The first deployment of the account creates it. r.mu is held.
@@ -46,7 +46,7 @@ type use struct {
 	of      []*atomic.Int64
 }
 
-// begin counts a table's memory for the account and for the gateway.
+// begin notes that a table takes memory, of the account and of all.
 func (r *Rollout) begin(s *share, made *site.Site) *use {
 	u := &use{bytes: made.Weight(), of: []*atomic.Int64{&r.used, &s.used}}
 	u.holders.Store(1)
@@ -67,7 +67,7 @@ func (u *use) leave() {
 	}
 }
 
-// idle reports whether no request uses the table.
+// idle reports whether no request is with the table.
 func (u *use) idle() bool { return u.holders.Load() == 1 }
 
 // fits makes room for the next table of a deployment, which has so many bytes, and reports whether there is room. It

@@ -14,7 +14,7 @@ type Changing interface {
 
 // Changes notifies the followers of an account of changes in it.
 type Changes interface {
-	// Follow begins to gather changes in an account. The error is a *problem.Problem.
+	// Follow begins to gather what changes in an account. The error is a *problem.Problem.
 	Follow(account string) (Follower, error)
 }
 
@@ -22,7 +22,7 @@ type Changes interface {
 type Follower interface {
 	// Kinds returns the kinds of the changes since its last call.
 	Kinds() []string
-	// Ended is closed when there will be no more changes, because the process stops.
+	// Ended is closed when there is no more to come, because the process stops.
 	Ended() <-chan struct{}
 	Stop()
 }

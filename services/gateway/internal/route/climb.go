@@ -3,7 +3,7 @@ package route
 import "strings"
 
 // maxDecodings is how often a path may be escaped. A caller that escapes more often than any server decodes wants to
-// hide something, and each decoding is a pass over the whole path.
+// hide something, and each decoding is a walk over the whole path.
 const maxDecodings = 8
 
 // Climbs reports whether any server would read a segment of a path, escaped or not, as . or .. : a server may take

@@ -12,8 +12,8 @@ var (
 	errHeaderValue      = errors.New("is not a valid header value")
 )
 
-// CheckHeader reports whether a route's configuration may set name to value. Errors continue a sentence that begins
-// with the name, and never contain the value.
+// CheckHeader reports whether a route's configuration may set name to value. The errors read
+// on after the name, and never have the value.
 func CheckHeader(name, value string) error {
 	if name == "" || strings.ContainsFunc(name, notToken) {
 		return errHeaderName

@@ -22,11 +22,11 @@ type Meters interface {
 	Begin(ctx context.Context, who *apikey.Principal, use []Use, dims Dims) (end func(counts bool, status string), err error)
 }
 
-// Finally registers f, which is called once with the status of the answer. left: the handler got the request, and
-// the caller did not wait for the answer.
+// Finally keeps f, which is called once with the status of the answer. left: the handler had the request, and the
+// caller did not wait for the answer.
 func (r *Request) Finally(f func(status int, left bool)) { r.ends = append(r.ends, f) }
 
-// Finished calls the functions that Finally has registered.
+// Finished calls the functions that Finally keeps.
 func (r *Request) Finished(status int, left bool) {
 	ends := r.ends
 	r.ends = nil

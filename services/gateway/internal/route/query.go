@@ -15,7 +15,7 @@ type Query struct {
 	values url.Values
 }
 
-// ParseQuery returns the query of a URL.
+// ParseQuery returns the query that a URL has.
 func ParseQuery(u *url.URL) Query {
 	if u.RawQuery == "" && !u.ForceQuery {
 		return Query{}
@@ -127,8 +127,8 @@ func (q *Query) edit(instead func(name string) (text string, ok bool)) (string, 
 	return strings.Join(parts, "&"), nil
 }
 
-// behindSemicolon returns the first name behind a semicolon in a parameter for which instead reports
-// ok. A back end that separates parameters at semicolons would see that name.
+// behindSemicolon returns the first name behind a semicolon in a parameter for which instead
+// reports ok. A back end that divides parameters by semicolons would see that name.
 func behindSemicolon(part string, instead func(name string) (string, bool)) (string, bool) {
 	if strings.IndexByte(part, ';') < 0 {
 		return "", false

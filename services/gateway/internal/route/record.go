@@ -11,7 +11,7 @@ import (
 	"waybill.dev/shared/requestid"
 )
 
-// Bounds of a request's log, including the last entry, which every request has.
+// Bounds of a request's log, with the entry that every request ends with.
 const (
 	maxEntries    = 16
 	maxEntryBytes = 16 << 10
@@ -158,7 +158,7 @@ func (r *Record) Asked(call BackEndCall) {
 	r.backEnd = call
 }
 
-// MCP notes which method of an MCP server was called, and which tool; empty: none. The last call
+// MCP says which method of an MCP server was called, and which tool; empty: none. The last one
 // counts.
 func (r *Record) MCP(method, tool string) {
 	if r == nil {

@@ -26,7 +26,8 @@ const (
 // Principal itself. Policies that need no body, see NeedsBody, get requests without a Body.
 type Request struct {
 	Method string
-	// Path is the escaped path that was called; in a call from inside, the path that the arguments make.
+	// Path is the escaped path that was called; for a call from inside the one that the
+	// arguments make.
 	Path  string
 	Query Query
 	// Host and Scheme are those that the client used. Base is the beginning of links to paths of ours; empty: links

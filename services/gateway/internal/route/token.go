@@ -44,7 +44,7 @@ func (i *Identity) Tell(r *Request) {
 	}
 }
 
-// Tokens lets callers in at MCP servers by access tokens instead of keys.
+// Tokens lets people in at MCP servers by access tokens instead of keys.
 type Tokens interface {
 	// Issuer returns the issuer of the tokens.
 	Issuer() string
@@ -57,7 +57,7 @@ type Tokens interface {
 	AuthenticateToken(ctx context.Context, token, path, account, consumer string) (apikey.Principal, error)
 }
 
-// TakesTokens is a policy that lets callers in by access tokens.
+// TakesTokens is a policy that lets callers pass by access tokens.
 type TakesTokens interface {
 	// Issues returns the issuer of the tokens, and the scopes that clients may ask for. An empty issuer means that no
 	// tokens are accepted.

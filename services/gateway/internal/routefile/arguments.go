@@ -23,7 +23,7 @@ type Call struct {
 	Path   string // escaped
 	Params map[string]string
 	Query  string // escaped, without its ?
-	// Header has the parameters in headers and, with a body, its Content-Type.
+	// Header has the parameters of headers and, with a body, its Content-Type.
 	Header http.Header
 	Body   []byte // nil: none
 }

@@ -38,7 +38,7 @@ func (l *loader) checkSet() {
 	}
 }
 
-// names notes policies that are named and not defined.
+// names notes the policies that are named and not defined.
 func (s *source) names() {
 	set := s.loader.set
 	at := s.route.Pointer()
@@ -57,7 +57,7 @@ func (s *source) names() {
 	}
 }
 
-// mostNamed is how many policies a fault lists.
+// mostNamed is how many policies a fault names.
 const mostNamed = 40
 
 // defined lists the policies that the files define, for a fault.

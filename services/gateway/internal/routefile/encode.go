@@ -106,7 +106,7 @@ func (m *Media) encode(object jsonscan.Value) (body []byte, contentType, fault s
 
 // formWriter writes the fields of a form.
 type formWriter interface {
-	// add adds a field with a value that is escaped as in a query. An empty media type means text without a type.
+	// add adds a field; its value is escaped as in a query. An empty media type is text of no type.
 	add(name, value, media string)
 	size() int // in bytes, so far
 	end() (body []byte, contentType string)

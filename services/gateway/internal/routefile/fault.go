@@ -12,7 +12,7 @@ type Fault struct {
 	File string
 	// Operation is the operationId, or method and path; empty: the fault concerns no operation.
 	Operation string
-	Pointer   string // pointer into the file
+	Pointer   string // into the file
 	Message   string
 }
 

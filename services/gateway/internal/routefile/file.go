@@ -174,7 +174,7 @@ func (d *document) mode(n *jsontree.Node) PathMode {
 	return mode
 }
 
-// generatedID makes an operationId from method and path.
+// generatedID makes an operationId of method and path.
 func (d *document) generatedID(o *Operation) string {
 	slug := strings.ToLower(o.Method) + "-" + noSlug.ReplaceAllString(o.Path, "-")
 	slug = strings.ReplaceAll(slug, "--", "-")

@@ -86,7 +86,7 @@ func (m *Media) add(to *branch, part *Part, shape jsonschema.Shape, raw bool) {
 	}
 }
 
-// IsJSON reports whether a media type is a type of JSON.
+// IsJSON reports whether a media type is one of JSON.
 func IsJSON(media string) bool {
 	return media == "application/json" || strings.HasSuffix(media, "+json") || media == "text/json"
 }

@@ -36,7 +36,7 @@ func (p place) handler(n *jsontree.Node) HandlerDef {
 	return def
 }
 
-// moduleName returns Runtime, or the name of one of the program's modules.
+// moduleName returns Runtime, or the name of a module that the program brings.
 func moduleName(module string) (name string, ok bool) {
 	inner, ok := strings.CutPrefix(module, "$import(")
 	if !ok {
@@ -122,8 +122,7 @@ const (
 	VariableBuild       = ownPrefix + "BUILD_ID"
 )
 
-// VariableVersion is the variable that the server's own route files may name: the version of the
-// process.
+// VariableVersion is the one that the server's own route files may name: the version of the process.
 const VariableVersion = ownPrefix + "VERSION"
 
 // IsOwn reports whether a variable is one of Waybill's own, in any spelling: on some systems the

@@ -10,7 +10,7 @@ import (
 	"waybill.dev/services/gateway/internal/jsonschema"
 )
 
-// bodyArgument is the name of the argument that holds the body when there are parameters.
+// bodyArgument is the argument that a body is, beside parameters.
 const bodyArgument = "body"
 
 // intake describes the parameters and the body of an operation as arguments of a tool.

@@ -77,13 +77,12 @@ func (p place) fault(pointer, format string, args ...any) {
 	p.loader.faults = append(p.loader.faults, Fault{p.file, p.operation, pointer, fmt.Sprintf(format, args...)})
 }
 
-// refuse adds the fault that keeps an operation from being served. The fault names the member that leaves the operation
-// out.
+// refuse adds the fault for which an operation is not served. The fault names the member that leaves the operation out.
 func (s *source) refuse(pointer, format string, args ...any) {
 	s.fault(pointer, "%s; without "+routeMember+" the operation is left out", fmt.Sprintf(format, args...))
 }
 
-// tree reads a whole file.
+// tree reads a file whole.
 func (p place) tree() *jsontree.Node {
 	raw, err := read(p.loader.dir, p.file)
 	if err != nil {

@@ -51,7 +51,7 @@ type patternMatcher struct {
 	expression *regexp.Regexp
 	groups     []int
 	names      []string
-	slash      bool // a slash at the end makes no difference
+	slash      bool // one at the end makes no difference
 }
 
 func (m patternMatcher) match(path string) (map[string]string, bool) {

@@ -8,7 +8,7 @@ import (
 	"waybill.dev/services/gateway/internal/jsontree"
 )
 
-// operation reads an operation that has a route; the others are documentation.
+// operation reads one that is routed; the others are documentation.
 func (d *document) operation(s *source, item, n *jsontree.Node) {
 	s.operation = s.Method + " " + s.Path
 	if n.Kind() != '{' {
@@ -116,7 +116,7 @@ func (d *document) output(s *source, responses *jsontree.Node) {
 	}
 }
 
-// media reads the media types that a body may have.
+// media reads the forms that a body may have.
 func (s *source) media(required bool, content *jsontree.Node) {
 	s.BodyRequired = required && content.Len() > 0
 	for text, n := range content.Members() {

@@ -61,7 +61,7 @@ func (p *Parameter) same(other Parameter) bool {
 	return p.In == other.In && (p.Name == other.Name || p.In == inHeader && strings.EqualFold(p.Name, other.Name))
 }
 
-// parameter reads a parameter; ok is false for one that does not count, and for a faulty one.
+// parameter reads one; ok is false for one that does not count, and for a faulty one.
 func (d *document) parameter(s *source, n *jsontree.Node) (p Parameter, ok bool) {
 	target, nowhere := n.Follow(d.root)
 	if target == nil {

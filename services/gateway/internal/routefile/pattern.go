@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// parsePattern reads a path of mode url-pattern: :name, :name(regular expression), (regular
-// expression) and *. The last two are numbered. A \ before a character makes it literal.
+// parsePattern reads a path of mode url-pattern: :name, :name(regular expression),
+// (regular expression) and *. The last two are numbered. A \ before a character takes its
+// meaning away.
 func parsePattern(path string) (parts []part, err error) {
 	r := patternReader{rest: path}
 	for r.rest != "" && err == nil {
@@ -70,7 +71,7 @@ func (r *patternReader) number() part {
 	return p
 }
 
-// parameter reads the regular expression of a parameter, if it has one.
+// parameter reads the regular expression of a parameter, where there is one.
 func (r *patternReader) parameter(p part) error {
 	if strings.HasPrefix(r.rest, "(") {
 		end := closing(r.rest)

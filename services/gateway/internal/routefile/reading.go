@@ -239,7 +239,7 @@ func (r reader) object(words []string, shape jsonschema.Shape) jsontext.Value {
 	return append(text, '}')
 }
 
-// trim removes the blanks that may surround the values in a header.
+// trim takes the blanks away that may stand around the values in a header.
 func (r reader) trim(text string) string {
 	if r.In == inHeader {
 		return strings.Trim(text, " \t")
@@ -273,7 +273,7 @@ func (r reader) scalar(text string, shape jsonschema.Shape) jsontext.Value {
 func quote(text string) jsontext.Value {
 	value, err := jsontext.AppendQuote(nil, text)
 	if err != nil {
-		return jsontext.Value("null") // bytes that are not text
+		return jsontext.Value("null") // bytes that are no text
 	}
 	return value
 }

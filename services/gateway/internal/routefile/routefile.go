@@ -30,7 +30,7 @@ type Set struct {
 
 // File is one route file.
 type File struct {
-	Name       string // without its folder: routes.oas.json
+	Name       string // without a folder: routes.oas.json
 	Raw        jsontext.Value
 	Version    string       // OpenAPI version
 	Operations []*Operation // operations with a route, in the order of the document
@@ -74,7 +74,7 @@ type Operation struct {
 	// Answer is the media type of the 2xx answers; empty: the document names none, or several.
 	Answer   string
 	Handler  HandlerDef
-	Inbound  []string // names of inbound policies
+	Inbound  []string // names of policies
 	Outbound []string
 	// CORSPolicy is CORSNone, CORSAnything or a defined name.
 	CORSPolicy string
@@ -94,11 +94,11 @@ type Operation struct {
 	intakeErr error
 }
 
-// Parameter is a parameter of the path, query, header or cookies.
+// Parameter is one of path, query, header or cookies.
 type Parameter struct {
 	Name, In, Description string
 	Required              bool
-	// Pointer leads to the schema in the file; empty: Schema does not come from the document.
+	// Pointer leads to the schema in the file; empty: Schema is not of the document.
 	Pointer string
 	// Schema is the schema at Pointer, references included.
 	Schema jsontext.Value
@@ -119,7 +119,7 @@ type Media struct {
 	Type string
 	// Pointer leads to the schema in the file; empty: there is no schema, and anything is allowed.
 	Pointer string
-	// Fields say how the members of a form are written, if the document says so.
+	// Fields say how the members of a form are written, where the document does.
 	Fields map[string]Field
 }
 
@@ -134,7 +134,7 @@ type Field struct {
 // text.
 func (f Field) Delimited() bool { return f.Style != "" && !f.Explode }
 
-// Body is a request body that can hold arguments: JSON, or a form without files.
+// Body is a request body that arguments can be: JSON, or a form without files.
 type Body struct {
 	Required bool
 	// Pointer leads to the schema in the file; empty: there is no schema, and anything is allowed.
@@ -142,7 +142,7 @@ type Body struct {
 	Schema  jsontext.Value // the schema at Pointer, references included
 	// MediaType is application/json or another JSON type, or that of the form.
 	MediaType string
-	// Form describes how the members are written; nil: the body is JSON.
+	// Form is how the members are written; nil: the body is JSON.
 	Form        *Media
 	Description string
 }
@@ -158,7 +158,7 @@ type HandlerDef struct {
 type PolicyDef struct {
 	Name, Type, Module, Export string
 	Options                    jsontext.Value // like HandlerDef's
-	Pointer                    string         // pointer into PolicyFile
+	Pointer                    string         // into PolicyFile
 }
 
 // CORSDef is a policy for requests from pages of other origins.
@@ -167,7 +167,7 @@ type CORSDef struct {
 	AllowedOrigins, AllowedMethods, AllowedHeaders, ExposeHeaders []string
 	MaxAge                                                        int // in seconds
 	AllowCredentials                                              bool
-	Pointer                                                       string // pointer into PolicyFile
+	Pointer                                                       string // into PolicyFile
 }
 
 // Kinds of MCPDef.

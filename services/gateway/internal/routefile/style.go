@@ -200,7 +200,7 @@ func (p *Parameter) deep(name string, value jsonscan.Value, to *pairs) {
 			p.deep(name+"["+word(member)+"]", of, to)
 		}
 	case '[':
-		// Many readers keep only the last of several values with the same name, so each gets an index.
+		// Many readers keep only the last of several values without a place of their own.
 		i := 0
 		for element := range value.Elements() {
 			if !to.take(len(name)) {

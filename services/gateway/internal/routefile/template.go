@@ -23,7 +23,7 @@ type part struct {
 	// pattern matches the parameter's value in its canonical form; empty: one or more characters of
 	// one segment.
 	pattern string
-	unnamed bool // the name is a number
+	unnamed bool // name is a number
 }
 
 func parseTemplate(mode PathMode, path string) (template, error) {
@@ -151,7 +151,7 @@ func (t template) names() (names []string) {
 	return names
 }
 
-// unnamed reports whether a variable part of the path has no name.
+// unnamed reports whether a part of the path varies and has no name.
 func (t template) unnamed() bool {
 	for _, p := range t.parts {
 		if p.unnamed {
@@ -177,7 +177,7 @@ func (t template) key() string {
 	return key
 }
 
-// fill writes the path with escaped values of its parameters.
+// fill writes the path with values of its parameters, which are escaped.
 func (t template) fill(values map[string]string) string {
 	var b strings.Builder
 	for _, p := range t.parts {

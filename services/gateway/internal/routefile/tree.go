@@ -77,7 +77,7 @@ func (r reader) tree(b *branch, shape jsonschema.Shape) jsontext.Value {
 // isWord reports whether a text in brackets is not an index of an array.
 func isWord(text string) bool { return strings.Trim(text, "0123456789") != "" }
 
-// elements reads an array that has an empty name, or a number, for each element.
+// elements reads an array that is written with an empty name, or a number, for each element.
 func (r reader) elements(b *branch, of jsonschema.Shape) jsontext.Value {
 	value := []byte{'['}
 	add := func(element jsontext.Value) {

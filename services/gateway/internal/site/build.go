@@ -15,7 +15,7 @@ import (
 	"waybill.dev/shared/input"
 )
 
-// builder makes a site from a folder's files.
+// builder makes a site of a folder's files.
 type builder struct {
 	limits    Limits
 	reserved  [][]string // the segments of limits.Reserved
@@ -86,7 +86,7 @@ func (b *builder) fault(op *routefile.Operation, messages ...string) {
 	}
 }
 
-// routeOf returns the JSON pointer to an operation's route in its file.
+// routeOf returns the JSON pointer to the route of an operation in its file.
 func routeOf(op *routefile.Operation) string {
 	return input.Pointer("paths", op.Path, strings.ToLower(op.Method), "x-gateway-route")
 }
@@ -147,7 +147,7 @@ func (b *builder) unread(op *routefile.Operation, member string) bool {
 	})
 }
 
-// faulty reports whether faults of an operation were found when its file was read.
+// faulty reports whether an operation has faults that were found when its file was read.
 func (b *builder) faulty(op *routefile.Operation) bool {
 	return slices.ContainsFunc(b.faults[:b.told], func(f routefile.Fault) bool { return f.File == op.File.Name && f.Operation == op.ID })
 }

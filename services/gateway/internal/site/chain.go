@@ -24,7 +24,8 @@ const defaultTimeout = 10 * time.Second
 // Route is an operation with its handler. It implements route.Callable.
 type Route struct {
 	operation *routefile.Operation
-	// early are the inbound policies that run before the body is read; inbound are the others.
+	// early are the inbound policies that are asked before the body is read; inbound is the
+	// rest.
 	early, inbound []route.Inbound
 	handler        route.Handler
 	outbound       []route.Outbound
@@ -40,7 +41,7 @@ type Route struct {
 	maxRequest, maxResponse int
 	cors                    *cors    // nil: none
 	notes                   []string // see Info.Notes
-	place                   int      // index in the routes of the site
+	place                   int      // among the routes of the site
 }
 
 // The problems without details. They are never changed.

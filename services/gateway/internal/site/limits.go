@@ -23,7 +23,7 @@ type Limits struct {
 	// Egress says where redirects may lead, and which addresses back ends may have in addition to private ones; nil:
 	// public ones by HTTPS.
 	Egress *egress.Policy
-	// Reserved are the templates of the paths that Waybill itself serves before routes are matched.
+	// Reserved are the templates of the paths that are served before any route is asked.
 	Reserved []string
 	// Modules are the handlers that files may name in addition to the gateway's own: by NAME of
 	// $import(./modules/NAME), then by export.
@@ -40,7 +40,8 @@ type Limits struct {
 	Bucket string
 	// Services checks back ends that are behind tunnels. If it is nil, there may be none.
 	Services *upstream.Access
-	// Own are the variables beginning with WAYBILL_ that $env(NAME) may name. Variables never contains such names.
+	// Own are the variables beginning with WAYBILL_ that $env(NAME) may name. Variables never
+	// has such ones.
 	Own Variables
 	// Schemas is the budget for the schemas of the files; nil: unlimited.
 	Schemas *jsonschema.Budget

@@ -18,7 +18,7 @@ func (rt *Route) isMCP() bool {
 	return rt.operation.Handler.Module == routefile.Runtime && rt.operation.Handler.Export == mcpHandler
 }
 
-// mcp makes the handlers of the MCP servers, after all other routes.
+// mcp makes the handlers of the MCP servers, when all other routes are there.
 func (b *builder) mcp() {
 	for _, rt := range b.site.routes {
 		if b.over() || !rt.isMCP() || b.unread(rt.operation, "handler") {

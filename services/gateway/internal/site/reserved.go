@@ -6,9 +6,9 @@ import (
 	"waybill.dev/services/gateway/internal/routefile"
 )
 
-// servedBy returns the reserved template that matches every path of the operation, so that the operation would
-// never be called; "" for none. Paths of url-pattern with expressions are assumed to match more than any
-// template.
+// servedBy returns which of the reserved templates takes every path of the operation, so that the
+// operation would never be asked; "" for none. Paths of url-pattern that have expressions
+// are taken for wider than any template.
 func (b *builder) servedBy(op *routefile.Operation) string {
 	shape, ok := shapeOf(op)
 	if !ok {

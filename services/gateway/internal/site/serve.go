@@ -47,7 +47,7 @@ func (s *Site) Match(runtime *route.Runtime, r *http.Request) (answer func(w htt
 	return func(w http.ResponseWriter, r *http.Request, requestID string) { f.serve(runtime, w, r, requestID) }, f.template
 }
 
-// serve answers the request for which f was found.
+// serve answers the request to which f was found.
 func (f *found) serve(runtime *route.Runtime, w http.ResponseWriter, r *http.Request, requestID string) {
 	seen := edge.Of(r)
 	record := runtime.Begin(r, seen, requestID, f.template)
@@ -85,8 +85,8 @@ func (f *found) refuse(w http.ResponseWriter, r *http.Request, requestID string,
 	write(w, r.Method, response, record)
 }
 
-// Refuse answers with a problem when there is no site. Of the runtime, only Ended is used: a request
-// that no site has seen counts, too.
+// Refuse answers with a problem where there is no site to answer. Of the runtime, Ended is used: a
+// request that no site has seen counts, too.
 func Refuse(runtime *route.Runtime, w http.ResponseWriter, r *http.Request, requestID string, told *problem.Problem) {
 	record := runtime.Begin(r, edge.Of(r), requestID, "")
 	defer runtime.End(record)
@@ -137,8 +137,8 @@ func (rt *Route) serve(w http.ResponseWriter, r *http.Request, request *route.Re
 	write(w, r.Method, response, request.Record)
 }
 
-// wholeBody is the length in bytes up to which a body is read before the handler runs, so that a back
-// end does not wait for the client.
+// wholeBody is up to which length a body is read before the handler is asked, in bytes. A
+// back end then never waits for the client.
 const wholeBody = 64 << 10
 
 // read reads the body of a request, or prepares it to be passed on.
@@ -152,14 +152,14 @@ func (rt *Route) read(w http.ResponseWriter, r *http.Request, request *route.Req
 	return err
 }
 
-// endBody prepares the connection for an answer that begins before the request's body has arrived
-// completely. The rest of the body may go to the back end as long as the answer is passed on, and is
-// refused after that.
+// endBody prepares the connection for an answer that begins before the request's body has
+// come whole. The rest of the body may go on to the back end for as long as the answer is
+// passed on, and is refused after that.
 func endBody(w http.ResponseWriter, request *route.Request, response *route.Response) {
 	if request.Source == nil || request.Source.Whole() {
 		return
 	}
-	// Otherwise the server would read the rest of the body itself.
+	// Without that, the server would read the rest of the body itself.
 	if response.Source == nil || http.NewResponseController(w).EnableFullDuplex() != nil {
 		_ = request.Source.Stop()
 	}
@@ -213,13 +213,13 @@ func (rt *Route) pass(w http.ResponseWriter, r *http.Request, request *route.Req
 			if _, err := stream.Write(buffer[:n]); err != nil {
 				return // the client is gone
 			}
-			stream.Flush() // an error will come with the next part, too
+			stream.Flush() // goes wrong with the next part, too
 		}
 		switch {
 		case err == io.EOF:
 			return
 		case err != nil && r.Context().Err() != nil:
-			// The client is gone, or did not send its body completely.
+			// The client is gone, or did not send its body to the end.
 			panic(http.ErrAbortHandler)
 		case err != nil:
 			note(request.Record, sourceHandler, domain.SeverityError, "The answer broke off.", err)

@@ -29,7 +29,7 @@ type Site struct {
 func (s *Site) Files() int { return s.files }
 
 // Weight returns about how many bytes the site takes in memory: Limits.Weight, its schemas, and the
-// fixed answers of its routes.
+// answers that routes have ready.
 func (s *Site) Weight() int64 { return s.weight }
 
 // Upstreams returns the back ends that routes of the site forward to.
@@ -52,7 +52,7 @@ type found struct {
 	template string
 }
 
-// add adds a route. The matcher of its path is used for all routes of the same path item.
+// add takes a route; its path's matcher is used for all routes of that path item.
 func (s *Site) add(r *Route) error {
 	s.routes = append(s.routes, r)
 	op := r.operation
@@ -79,8 +79,8 @@ func (s *Site) add(r *Route) error {
 	return nil
 }
 
-// find returns the first route with the path and method. A HEAD is answered as GET if no route is
-// for HEAD.
+// find returns the first route that has path and method. A HEAD is answered as GET where
+// no route is for HEAD.
 func (s *Site) find(method, escaped string) found {
 	if f, ok := s.findMethod(method, escaped); ok {
 		return f
@@ -147,7 +147,7 @@ func (c *cursor) next() bool {
 	return false
 }
 
-// all returns the indexes of all paths: an escaped path may equal a plain one, too.
+// all returns the places of all paths: an escaped path may mean a plain one, too.
 func (s *Site) all() []int {
 	places := make([]int, len(s.paths))
 	for i := range places {
@@ -156,7 +156,7 @@ func (s *Site) all() []int {
 	return places
 }
 
-// allow returns the methods of the path.
+// allow returns the methods that the path has.
 func (f *found) allow() string {
 	var methods []string
 	for _, r := range f.others {

@@ -7,11 +7,11 @@ import (
 	"waybill.dev/services/gateway/internal/route"
 )
 
-// stalled is how long a client may take to read a part of a stream.
+// stalled is how long a client may leave a part of a stream unread.
 const stalled = 30 * time.Second
 
-// streamWriter writes an answer that may last as long as its client listens: the server's time
-// limit does not apply to the whole, but each part must be read in time.
+// streamWriter writes an answer that may last as long as its client listens: the server's
+// limits do not hold for the whole, but each part must be taken in time.
 type streamWriter struct {
 	http.ResponseWriter
 

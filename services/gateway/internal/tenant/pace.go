@@ -15,7 +15,7 @@ const (
 )
 
 // NewPace returns a function that rests if there was enough work since the last call. So the goroutine that makes a
-// site regularly leaves the core to waiting requests. Only that goroutine may call the function. Once ctx is done,
+// site leaves the core to waiting requests now and then. Only that goroutine may call the function. Once ctx is done,
 // the function returns at once.
 func NewPace(ctx context.Context) (rest func()) {
 	began, left := time.Now(), maxRests

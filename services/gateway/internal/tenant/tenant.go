@@ -51,8 +51,8 @@ type Rules struct {
 	Rest func()
 }
 
-// Make returns the site of an archive, or everything that is wrong with the archive. Of the build, Account, Project,
-// Branch, EnvironmentType, Deployment and ID are used.
+// Make returns the site of an archive, or everything that is wrong with it. Of the build,
+// Account, Project, Branch, EnvironmentType, Deployment and ID are used.
 func (r Rules) Make(ctx context.Context, format string, packed []byte, build *domain.Build, variables map[string]domain.Secret) (*site.Site, site.Faults) {
 	files, faults := folder.Unpack(ctx, format, packed)
 	if len(faults) > 0 {

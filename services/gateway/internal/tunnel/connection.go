@@ -22,9 +22,9 @@ import (
 )
 
 const (
-	// beginTime bounds the start of HTTP/2 on a connection.
+	// beginTime bounds the beginning of HTTP/2 on a connection.
 	beginTime = 5 * time.Second
-	// leaveTime bounds the message to an agent that its connection ends.
+	// leaveTime bounds the telling of an agent that its connection ends.
 	leaveTime = 2 * time.Second
 	// maxReason bounds the part of an agent's reason that is kept, in bytes.
 	maxReason = 1 << 10
@@ -43,7 +43,7 @@ type closing struct {
 	drain  time.Duration // how long requests may still run
 }
 
-// connection is a connection of an agent.
+// connection is one of an agent.
 type connection struct {
 	id, tunnel string
 	hashes     [][]byte // hashes of its token
@@ -119,7 +119,7 @@ func (c *connection) finish(why closing) {
 	c.ended.Do(func() { close(c.done) })
 }
 
-// reason returns the reason why the connection has ended.
+// reason says why the connection has ended.
 func (c *connection) reason() string {
 	if why := c.why.Load(); why != nil {
 		return why.reason
@@ -196,7 +196,7 @@ func (c *connection) control(ctx context.Context, method, path, body string) (st
 	return answer.StatusCode, printable(string(text))
 }
 
-// printable replaces characters of an agent's text that can't be printed or stored.
+// printable replaces characters of an agent's text that can't be shown or stored.
 func printable(text string) string {
 	return strings.ToValidUTF8(strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {

@@ -127,7 +127,7 @@ func repeatable(r *http.Request) bool {
 	return false
 }
 
-// failure turns an error of a tunnel into an error for the handlers of back ends.
+// failure turns an error of a tunnel into one that the handlers of back ends know.
 func failure(ctx context.Context, err error) error {
 	if e, ok := errors.AsType[*upstream.ServiceError](err); ok {
 		return e

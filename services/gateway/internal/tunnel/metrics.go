@@ -8,10 +8,10 @@ type metrics struct {
 	refused  prometheus.Counter
 }
 
-// The paths of a request, for the metric.
+// The ways of a request, for the metric.
 const (
 	wayOwn   = "own"   // over a connection of this process
-	wayBus   = "bus"   // over a connection of another gateway
+	wayBus   = "bus"   // over one of another gateway
 	wayNone  = "none"  // refused, or no gateway has a connection
 	wayOther = "other" // for another gateway
 )

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// group is the queue group of all gateways that have a connection of a tunnel.
+	// group is the one of all gateways that have a connection of a tunnel.
 	group = "gateways"
 	// maxAsked is how many requests of other gateways are answered at a time. One account may use half of them, so
 	// that its slow services leave room for other accounts.
@@ -35,7 +35,7 @@ const (
 	waitingParts = 8
 )
 
-// tunnelRequest is a request that one gateway passes to another. Its body may be in several parts.
+// tunnelRequest is a request that one gateway passes to another. The request's body may have more parts.
 type tunnelRequest struct {
 	Method  string      `json:"method"`
 	Service string      `json:"service"`
@@ -47,7 +47,7 @@ type tunnelRequest struct {
 	Raw    raw    `json:"raw,omitempty"`
 }
 
-// raw are headers with values that are not valid UTF-8.
+// raw are headers with values that are no UTF-8.
 type raw map[string][][]byte
 
 // rawOf returns the headers with values that are not valid UTF-8; nil: there are none.
@@ -245,7 +245,7 @@ func (*Tunnels) read(part bus.Part) (said reply, err error) {
 	return said, nil
 }
 
-// gather returns an answer with its whole body.
+// gather returns an answer with all of its body.
 func gather(ctx context.Context, said reply, first []byte, parts <-chan bus.Part) (*http.Response, error) {
 	content := first
 	for n := 1; n < said.Parts; n++ {
@@ -292,7 +292,7 @@ func split(content []byte) [][]byte {
 	return parts
 }
 
-// sendAll sends parts, the first one with a head.
+// sendAll sends parts, the first with a head.
 func (t *Tunnels) sendAll(subject, head string, parts [][]byte) error {
 	for _, part := range parts {
 		if err := t.options.Bus.SendPart(bus.Part{Subject: subject, Head: head, Body: part}); err != nil {
@@ -431,7 +431,7 @@ func (t *Tunnels) sendAnswer(box, method string, answer *http.Response, body []b
 	}
 }
 
-// readQuestion reads a request with its whole body.
+// readQuestion reads a request with all of its body.
 func (t *Tunnels) readQuestion(ctx context.Context, p bus.Part, q *tunnelRequest) (*url.URL, []byte, error) {
 	if err := json.Unmarshal([]byte(p.Head), q); err != nil {
 		return nil, nil, errQuestion

@@ -98,12 +98,12 @@ type service struct {
 // tunnelOf is a tunnel, as this process knows it.
 type tunnelOf struct {
 	served      tunnels.Served
-	known       bool // served comes from the list, not from a new connection
+	known       bool // served comes from the list, and not only from a new connection
 	connections []*connection
 	unlisten    func() // stops answering other gateways; nil if it doesn't answer them
 }
 
-// New returns Tunnels that know no tunnel before Run.
+// New returns Tunnels that know of none before Run.
 func New(o Options) *Tunnels {
 	t := &Tunnels{
 		options: o, nudges: signal.New(), lookUps: make(chan struct{}, maxLookUps),

@@ -28,13 +28,13 @@ func NewGuard(policy *egress.Policy, own func() []string, o egress.Options) *Gua
 	return g
 }
 
-// transport returns a transport that makes no exception for any address or name.
+// transport returns a transport that trusts no address and no name.
 func (g *Guard) transport() *Transport {
 	plain, secure := egress.Dialers(g.policy.Allowed, g.egress)
 	return &Transport{policy: g.policy, inner: newInner(plain, secure)}
 }
 
-// lookupTime bounds the look-up of a name of Waybill's own.
+// lookupTime bounds the look-up of a name of our own.
 const lookupTime = 2 * time.Second
 
 // isOwn reports whether an address is Waybill's own. Names are looked up each time, so that a bus
@@ -58,7 +58,7 @@ func (g *Guard) isOwn(ctx context.Context, to netip.AddrPort) bool {
 	return false
 }
 
-// names reports whether the name of a host resolves to the address.
+// names reports whether a host has the address.
 func names(ctx context.Context, host string, addr netip.Addr) bool {
 	if host == "" {
 		return isHere(addr)

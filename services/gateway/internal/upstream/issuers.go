@@ -7,10 +7,10 @@ import (
 	"waybill.dev/shared/jwt"
 )
 
-// maxIssuers is how many issuers Pools remember at a time. A site with more issuers reads their keys more often.
+// maxIssuers is how many issuers Pools know at a time. A site that has more reads their keys more often.
 const maxIssuers = 16
 
-// source says where the keys of an issuer are.
+// source is where the keys of an issuer are.
 type source struct{ issuer, jwks string }
 
 // Keys returns the keys of an issuer of access tokens. Requests to the issuer follow the rules for back ends. jwks is the URL of the keys,

@@ -17,7 +17,7 @@ type BackEnd struct {
 	service   *Service // nil if the back end is not behind a tunnel
 }
 
-// To returns the back end for a URL from Parse.
+// To returns the back end of a URL that Parse has returned.
 func To(base *url.URL) BackEnd { return BackEnd{base, egress.Authority(base), nil} }
 
 // Pools hold the connections to back ends, in one pool for each host and port, which routes share.
@@ -53,7 +53,7 @@ func NewGuardedPools(guard *Guard, services Services) *Pools {
 	}
 }
 
-// RoundTrip sends a request to the back end, or to the target of its redirect, see
+// RoundTrip sends a request to the back end, or to where that has redirected, see
 // Transport.RoundTrip.
 func (p *Pools) RoundTrip(to BackEnd, r *http.Request) (*http.Response, error) {
 	if to.service != nil && r.URL.Scheme == ServiceScheme {

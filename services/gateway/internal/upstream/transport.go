@@ -15,8 +15,8 @@ import (
 
 // Bounds of a pool of connections.
 const (
-	// maxIdle is how many idle connections to one back end are kept, for idleTime. If it were lower than the number in
-	// use, connections would be closed and opened all the time.
+	// maxIdle is how many idle connections to one back end are kept, for idleTime. With fewer
+	// than are used at a time, connections would be closed and opened all the time.
 	maxIdle        = 256
 	idleTime       = 30 * time.Second
 	maxHeaderBytes = 32 << 10
@@ -59,8 +59,9 @@ func ParseRoute(policy *egress.Policy, raw string, uploaded, built bool) (*url.U
 var (
 	// carriers are addresses of carrier networks, which clusters use, too.
 	carriers = netip.MustParsePrefix("100.64.0.0/10")
-	// metadata are addresses in private networks at which machines find their own credentials. The other addresses of
-	// that kind are link-local or Azure's, see egress.Policy.Allowed.
+	// metadata are the addresses in private networks at which machines find their own
+	// credentials; the others of that kind are link-local or Azure's, see
+	// egress.Policy.Allowed.
 	metadata = [...]netip.Addr{
 		netip.MustParseAddr("100.100.100.200"), netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("fd20:ce::254"),
 	}
@@ -129,7 +130,7 @@ func newInner(plain, secure egress.Dial) *http.Transport {
 	}
 }
 
-// Close closes the idle connections. Running requests are not affected.
+// Close closes the idle connections. Requests that run are not touched.
 func (t *Transport) Close() { t.inner.CloseIdleConnections() }
 
 // RoundTrip sends a request once; it follows no redirect. The caller limits the time by the request's context, and
@@ -147,7 +148,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, egress.AsError(r.Context(), err)
 	}
 	if answer.StatusCode < 200 || answer.StatusCode > 599 {
-		// Not read first: after a 101, reading would last as long as the back end likes.
+		// Unread: after a 101 a read would last as long as the back end likes.
 		_ = answer.Body.Close()
 		return nil, &egress.Error{Code: egress.CodeBadStatus}
 	}

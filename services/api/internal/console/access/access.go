@@ -1,5 +1,5 @@
-// Package access has the console's pages for access: buckets, consumers with their scopes, keys, managers,
-// projects and accounts.
+// Package access has the console's pages of rights: buckets, consumers with their scopes, keys,
+// managers, projects and accounts.
 package access
 
 import (
@@ -61,7 +61,7 @@ func Module() console.Module {
 // few is how many entries a page of a list has.
 const few = 50
 
-// place is the place of a page's thing, both in the console and in the API.
+// place is where a page's thing is: on the console, and in the API.
 type place struct{ Bucket, Consumer, Key, Manager string }
 
 func at(p *console.Page) place {
@@ -130,8 +130,8 @@ func writable(p *console.Page, l place, into any) (ok bool, err error) {
 	return true, nil
 }
 
-// mayChange reports whether the session's key may change a consumer: it needs buckets:write, and all scopes of
-// the consumer.
+// mayChange reports whether the session's key may change a consumer: that needs buckets:write, and
+// all that the consumer may do.
 func mayChange(p *console.Page, scopes []domain.Scope) bool {
 	if !p.May(domain.ScopeBucketsWrite) {
 		return false

@@ -28,7 +28,7 @@ type namesView struct {
 
 func listProjects(p *console.Page) error { return projects(p, console.NewForm(url.Values{})) }
 
-// projects shows the projects with the form for a new one.
+// projects shows the projects with the form of a new one.
 func projects(p *console.Page, form *console.Form) error {
 	v := namesView{Tabs: tabs(projectsPath), Account: p.Account(), Form: form, May: p.May(domain.ScopeBucketsWrite)}
 	var answer web.Listing[named]
@@ -69,7 +69,7 @@ func read(p *console.Page, form *console.Form, path string, into *web.Listing[na
 
 func listAccounts(p *console.Page) error { return allAccounts(p, console.NewForm(url.Values{})) }
 
-// allAccounts shows the accounts that the API lists. Only the bootstrap key can create accounts.
+// allAccounts shows the accounts that the API shows. Only the bootstrap key makes some.
 func allAccounts(p *console.Page, form *console.Form) error {
 	v := namesView{Tabs: tabs(accountsPath), Account: p.Account(), Form: form, May: p.Bootstrap()}
 	var answer web.Listing[named]

@@ -33,7 +33,7 @@ func listBuckets(p *console.Page) error {
 	return p.Show("buckets.html", "Access", v)
 }
 
-// bucketOf counts the keys of a bucket's first consumers.
+// bucketOf counts the keys of a bucket, of its first consumers.
 func bucketOf(p *console.Page, b buckets.Bucket) bucketLine {
 	line := bucketLine{Bucket: b}
 	in := place{Bucket: b.Name}

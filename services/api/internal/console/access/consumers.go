@@ -25,7 +25,7 @@ type consumerView struct {
 	KeysPaging console.Paging
 	NoKeys     *console.Problem
 	Managers   []managerLine
-	More       int // number of managers that are not shown
+	More       int // managers that are not shown
 	NoManagers *console.Problem
 	May        bool
 	Exceeds    bool // the consumer has scopes that the session's key lacks; otherwise the key could change it
@@ -81,7 +81,7 @@ func showConsumer(p *console.Page) error {
 
 // consumerForm is the form for a new consumer, or for a change of one.
 type consumerForm struct {
-	Place  place // without Consumer: a new consumer
+	Place  place // without Consumer: a new one
 	Form   *console.Form
 	Scopes []scopeChoice
 	Ends   []console.Option

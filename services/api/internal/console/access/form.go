@@ -109,8 +109,7 @@ func ended(expires *string, now time.Time) bool {
 
 func number(n int) string { return strconv.Itoa(n) }
 
-// lacks is the data of the page that is shown instead of a form that the session's key could not
-// send.
+// lacks is the page in the place of a form that the session's key could not send.
 type lacks struct {
 	Scope domain.Scope
 	Back  string

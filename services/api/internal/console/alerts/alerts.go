@@ -177,7 +177,7 @@ func untold(p *console.Page, hooks deliverylog.Webhooks, kind domain.EventType) 
 	return list[:min(len(list), perPage)]
 }
 
-// recovery is the recovery of a webhook that had failed for at least an hour.
+// recovery is a webhook that failed for an hour at least, and then did not any more.
 type recovery struct {
 	of        domain.WebhookID
 	since, at string // the beginnings of these hours

@@ -69,10 +69,10 @@ type view struct {
 	Paging   console.Paging
 }
 
-// few is how many entries a page has; the API returns 100 at most.
+// few is how many entries a page has; the API answers with 100 at most.
 const few = 50
 
-// filters returns the parameters of the page that select entries.
+// filters returns the parameters of the page which select entries.
 func filters() []string {
 	return []string{"action", "actor", "success", "startDate", "endDate"}
 }

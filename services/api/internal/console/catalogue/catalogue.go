@@ -45,7 +45,7 @@ type volume struct {
 	Line                     console.Line
 }
 
-// volumes reads the volumes of all types.
+// volumes asks for the volumes of all types.
 func volumes(p *console.Page) (map[string]*volume, *console.Problem) {
 	var answer insight.Statistics
 	if none := p.API.Try("/v1/statistics", url.Values{"step": {"hour"}, "by": {"type"}}, &answer); none != nil {
@@ -72,7 +72,7 @@ func volumes(p *console.Page) (map[string]*volume, *console.Problem) {
 	return found, nil
 }
 
-// registered are the webhooks that are registered for a type.
+// registered are the webhooks that have a type.
 type registered struct {
 	Webhooks deliverylog.Webhooks
 	More     bool // the account has more webhooks than were read

@@ -19,8 +19,8 @@ func codes(name string, s *schema) []code {
 	}
 }
 
-// pascal writes estimated_delivery or estimatedDelivery as EstimatedDelivery, with a final Id or
-// Url in capitals.
+// pascal writes estimated_delivery or estimatedDelivery as EstimatedDelivery, and Id and Url in
+// capitals at the end.
 func pascal(name string) string {
 	var b strings.Builder
 	for part := range strings.FieldsFuncSeq(name, func(r rune) bool { return r == '_' }) {

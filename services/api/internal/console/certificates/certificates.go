@@ -50,7 +50,7 @@ func at(id string, more ...string) string {
 	return console.Path(append([]string{"console", "certificates", id}, more...)...)
 }
 
-// ended reports whether the certificate has expired.
+// ended reports whether the certificate has ended.
 func (c ca) ended(p *console.Page) bool {
 	ends := web.Time(c.CertificateInfo.ValidTo)
 	return !ends.IsZero() && p.Now().After(ends)

@@ -176,8 +176,7 @@ func chosen(p *console.Page) error {
 	return p.Show("chosen.html", "Send the chosen again", v)
 }
 
-// sendChosen sends some deliveries again. A delivery that can't be sent now does not stop the
-// others.
+// sendChosen sends some deliveries again. One that can't be sent now does not stop the others.
 func sendChosen(p *console.Page) error {
 	form, err := p.Form()
 	if err != nil {

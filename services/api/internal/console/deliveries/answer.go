@@ -16,7 +16,7 @@ type attempt struct{ deliveries.Attempt }
 
 func sum(p deliveries.Phases) float64 { return p.DNS + p.Connect + p.TLS + p.FirstByte + p.Body }
 
-// Tone returns the colour of an attempt.
+// Tone colours an attempt.
 func (a attempt) Tone() string {
 	if a.good() {
 		return "good"
@@ -39,7 +39,7 @@ func (a attempt) Outcome() string {
 	return "no answer"
 }
 
-// value returns the value of the first header line with a name.
+// value returns the value of a header's first line of that name.
 func value(fields []deliveries.Header, name string) string {
 	i := slices.IndexFunc(fields, func(h deliveries.Header) bool { return strings.EqualFold(h.Name, name) })
 	if i < 0 || fields[i].Value == nil {

@@ -29,10 +29,10 @@ type deliveryView struct {
 	Event     *event                    // nil: not known
 	Verdict   verdict
 	Steps     []step
-	Earlier   int // number of attempts that are not shown
+	Earlier   int // attempts that are not shown
 	MayRetry  bool
 	HasPages  pages
-	// Unexplained is the reason why there is no verdict.
+	// Unexplained is why there is no verdict.
 	Unexplained *console.Problem
 }
 
@@ -48,7 +48,7 @@ type verdict struct {
 	// NextAt is the time of the next automatic step, Next its description.
 	Next   string
 	NextAt *string
-	// Act is the best action: retry, webhook, or nothing.
+	// Act is the best thing to do: retry, webhook, or nothing.
 	Act string
 }
 
@@ -63,7 +63,7 @@ type event struct {
 }
 
 const (
-	// maxAttempts bounds how many attempts are shown; they are the latest.
+	// maxAttempts bounds how many attempts are shown, the latest.
 	maxAttempts = 40
 
 	actRetry   = "retry"
@@ -165,7 +165,7 @@ func (v *deliveryView) next(p *console.Page) {
 	}
 }
 
-// tone returns the colour of a verdict.
+// tone colours a verdict.
 func tone[V ~string](verdict V) string {
 	switch verdict {
 	case "delivered":
@@ -244,7 +244,7 @@ type open struct {
 	NoSuccess bool
 }
 
-// lastSuccess returns the last successful attempt of this delivery, otherwise of the webhook.
+// lastSuccess returns the last attempt that succeeded: of this delivery, otherwise of the webhook.
 func lastSuccess(p *console.Page, d *deliveries.Detail, before int) (*attempt, string) {
 	for i, kept := range slices.Backward(d.Attempts) {
 		if a := (attempt{kept}); i != before && a.good() {
@@ -279,7 +279,7 @@ func retry(p *console.Page) error {
 	return p.Done("The delivery is sent again.", back)
 }
 
-// within reports whether a path is a page of the console.
+// within reports whether a path leads to a page of the console.
 func within(path string) bool {
 	u, err := url.Parse(path)
 	return err == nil && u.Scheme == "" && u.Host == "" && strings.HasPrefix(u.Path, "/console/") && !strings.Contains(u.Path, "..") && !strings.ContainsAny(path, "\\\r\n")

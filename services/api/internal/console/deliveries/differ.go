@@ -18,13 +18,13 @@ type difference struct {
 // change is one difference.
 type change struct{ Name, Before, Now string }
 
-// line is a line of a body: in both bodies, only in the old one, or only in the new one.
+// line is a line of a body: in both, only before, or only now.
 type line struct{ Mark, Class, Text string }
 
 // maxLines bounds how many lines of a body are compared: the work grows with their square.
 const maxLines = 200
 
-// always returns the headers that differ between any two attempts, and are therefore not shown.
+// always returns the headers that differ between any two attempts, which says nothing.
 func always() []string {
 	return []string{"webhook-timestamp", "webhook-signature", "waybill-attempt", "waybill-delivery-id", "webhook-id", "traceparent", "date", "content-length"}
 }

@@ -66,7 +66,7 @@ func hints(a attempt, timeoutSeconds float64, said bool) []string {
 	return list
 }
 
-// loginPage reports whether an answer is a page with a password field.
+// loginPage reports whether an answer is a page that asks for a password.
 func loginPage(a attempt) bool {
 	if !strings.Contains(value(a.ResponseHeaders, "content-type"), "html") {
 		return false
@@ -76,8 +76,7 @@ func loginPage(a attempt) bool {
 		strings.Contains(body, "<form") && (strings.Contains(body, "login") || strings.Contains(body, "sign in") || strings.Contains(body, "signin"))
 }
 
-// skew says how far the receiver's clock is off, according to the Date of its answer; empty: within
-// the limit.
+// skew says how far the receiver's clock is off, going by the Date of its answer; empty: not far.
 func skew(a attempt) string {
 	theirs, err := http.ParseTime(value(a.ResponseHeaders, "date"))
 	if err != nil {

@@ -96,7 +96,7 @@ func empty(query url.Values) console.State {
 	return console.State{Icon: "deliveries", Title: "No deliveries yet", Text: "A delivery is an event on its way to a webhook. Publish one of a type that a webhook is registered for.", Command: "waybill trigger shipment.delivered"}
 }
 
-// without returns a query without some parameters.
+// without returns a query without some names.
 func without(query url.Values, names ...string) url.Values {
 	rest := url.Values{}
 	for name, values := range query {
@@ -143,7 +143,7 @@ func reasonOptions() []console.Option {
 	return list
 }
 
-// cli returns a command with those filters that the command line has.
+// cli writes a command with the filters that the command line has.
 func cli(command string, query url.Values) string {
 	var text strings.Builder
 	text.WriteString(command)

@@ -37,7 +37,7 @@ type attemptStep struct {
 
 	Bars   []bar
 	Hints  []string
-	Opened *open // nil: its request and answer are not open
+	Opened *open // nil: its request and answer are not shown now
 }
 
 // bar is a phase of an attempt. Its length is its duration, on the scale of the longest attempt.
@@ -51,8 +51,7 @@ type bar struct {
 // scale is the length of a bar for the longest attempt.
 const scale = 1000.0
 
-// timeline returns the steps in the order in which they happened. Opened is the attempt that is
-// shown in full.
+// timeline returns the steps in the order of the way. Opened is the attempt that is shown whole.
 func (v *deliveryView) timeline(e *explanations.Explanation, opened *open) []step {
 	var steps []step
 	shown := false
@@ -183,7 +182,7 @@ func (v *deliveryView) attempts(opened *open) []step {
 // until the dispatcher sends is too large a part.
 const shortest = 30
 
-// waited says how long the delivery waited between two attempts, and why.
+// waited says how long nothing was done between two attempts, and why.
 func (v *deliveryView) waited(before, now deliveries.Attempt) string {
 	from, to := web.Time(before.StartedAt), web.Time(now.StartedAt)
 	if from.IsZero() || to.IsZero() {
@@ -257,7 +256,7 @@ func (v *deliveryView) end() step {
 	return step{Tone: "next", Title: "Attempt " + strconv.Itoa(d.AttemptCount+1), Text: "In flight, or about to start."}
 }
 
-// stage says how much of the retry schedule is left.
+// stage says how much of the schedule is left.
 func (v *deliveryView) stage() string {
 	if n := len(v.Webhook.RetryScheduleSeconds); n > 0 && v.D.AttemptCount <= n {
 		return fmt.Sprintf("The schedule has %d attempts in all.", n+1)

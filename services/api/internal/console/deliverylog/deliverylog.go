@@ -117,7 +117,7 @@ func Body(event []byte) (body []byte, ok bool) {
 	}
 }
 
-// MaxShown bounds how much of a body a page shows, in bytes; one event may have 256 KiB.
+// MaxShown bounds, in bytes, how much of a body a page shows; one event may have 256 KiB.
 const MaxShown = 48 << 10
 
 // Cut returns the beginning of a long text, and whether it was cut.

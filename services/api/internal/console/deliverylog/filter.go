@@ -51,7 +51,7 @@ func (p Plan) AtLeast() string {
 	return ""
 }
 
-// Took formats a duration: 1.2 s, 5 min 3 s, 2 h 1 min.
+// Took writes a duration: 1.2 s, 5 min 3 s, 2 h 1 min.
 func Took(d time.Duration) string {
 	d = max(d, 0)
 	two := func(a time.Duration, first string, b time.Duration, second string) string {

@@ -10,7 +10,7 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// goOn redirects to the build that was made.
+// goOn leads to the build that was made.
 func goOn(p *console.Page, said, name, build string) error {
 	if build == "" {
 		return p.Done(said, pathOf(name))

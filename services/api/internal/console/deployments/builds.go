@@ -23,7 +23,7 @@ type buildsView struct {
 	NoBuilds *console.Problem // the reason why builds are missing
 	Bucket   *string          // bucket of the keys for its routes; nil: not known
 	Upload   string           // the command that makes the next build
-	Refresh  bool             // a build is under way
+	Refresh  bool             // something is under way
 }
 
 func showBuilds(p *console.Page) error {
@@ -148,7 +148,7 @@ func showBuild(p *console.Page) error {
 	return p.Show("build.html", "Build of "+title(d), v)
 }
 
-// steps returns the steps of a build in their order.
+// steps returns the parts of a build in the order of the work.
 func steps(s deployments.Status, lines map[string][]domain.BuildLine) []step {
 	var list []step
 	var first time.Time

@@ -11,7 +11,7 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// maxFound is how many deployments a search reads.
+// maxFound is how many deployments a search looks through.
 const maxFound = few * many
 
 // find returns the account's first deployments, and the actions on each.

@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// few is how many projects a page shows, and how many deployments of each.
+	// few is how many projects a page has, and how many deployments of each.
 	few = 10
-	// many is how many deployments of a single project a page shows.
+	// many is how many deployments of one project a page has.
 	many = 50
 	// maxProjects is how many projects a field of a form offers.
 	maxProjects = 100
@@ -39,7 +39,7 @@ type listView struct {
 	Filtered   bool
 	Groups     []group
 	Paging     console.Paging
-	NoList     *console.Problem // the reason why there are no deployments at all
+	NoList     *console.Problem // why there are no deployments at all
 	May        bool
 	HasProject bool // the page for new projects is available
 }

@@ -43,7 +43,7 @@ func failed(c traffic.Calls) (n int64) {
 	return n
 }
 
-// share is a row of a table of numbers.
+// share is a line of a table of figures.
 type share struct {
 	Name          string
 	Code          int
@@ -65,7 +65,7 @@ type trafficView struct {
 	Bars      console.Bars
 	Statuses  []share
 	Consumers []share
-	More      int // number of consumers that are not shown
+	More      int // consumers that are not shown
 	Recent    []traffic.Call
 	NoRecent  *console.Problem
 	NoFigures *console.Problem
@@ -111,7 +111,7 @@ func showTraffic(p *console.Page) error {
 	return p.Show("traffic.html", "Traffic of "+title(d), v)
 }
 
-// sum adds the numbers up, by status and by consumer.
+// sum adds the figures up, by status and by consumer.
 func (v *trafficView) sum(stats []traffic.Calls, filter string) {
 	by := map[int]int64{}
 	for _, s := range stats {

@@ -51,7 +51,7 @@ func newUpload(p *console.Page, form *console.Form) uploadView {
 	return v
 }
 
-// upload sends an archive to the API, in one step.
+// upload hands an archive to the API, in one step.
 func upload(p *console.Page) error {
 	values, archive, err := p.Upload(domain.ScopeGatewayWrite, "archive", maxArchive)
 	form := console.NewForm(values)

@@ -52,10 +52,10 @@ func (i item) Deployment() string {
 // Waits reports whether the account has not proved the hostname yet.
 func (i item) Waits() bool { return i.Status != "active" }
 
-// Unproven reports whether the DNS record has to be set.
+// Unproven reports whether the record has to be set.
 func (i item) Unproven() bool { return i.Waits() || i.NoticeUntil != nil }
 
-// Uploaded reports whether the account has uploaded the certificate.
+// Uploaded reports whether the certificate is the account's.
 func (i item) Uploaded() bool {
 	return web.Value(i.Certificate.Source) == string(domain.CertificateUploaded)
 }

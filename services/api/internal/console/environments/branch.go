@@ -55,7 +55,7 @@ type branchView struct {
 
 func showBranch(p *console.Page) error { return branch(p, console.NewForm(url.Values{})) }
 
-// branch shows the variables of a branch, with the form for a new one.
+// branch shows the variables of a branch, with the form of a new one.
 func branch(p *console.Page, form *console.Form) error {
 	v := branchView{Place: at(p), Links: linksOf(p), Form: form, May: p.May(domain.ScopeGatewayWrite)}
 	var answer web.Listing[variables.Variable]
@@ -150,8 +150,7 @@ type variableView struct {
 	Form     *console.Form
 }
 
-// find returns the variable that the page's path names: the API has no operation for a single
-// variable.
+// find returns the variable that the page's path names: the API has no operation for one alone.
 func find(p *console.Page) (variables.Variable, error) {
 	var answer web.Listing[variables.Variable]
 	if err := p.API.Get(ofBranch(p), url.Values{"limit": {strconv.Itoa(domain.MaxVariables)}}, &answer); err != nil {

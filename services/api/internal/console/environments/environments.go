@@ -89,7 +89,7 @@ func ofBranch(p *console.Page, more ...string) string {
 	return inProject(p, p.Param("projectName"), append([]string{"branches", p.Param("branchName"), "variables"}, more...)...)
 }
 
-// query returns the query for the environments of a project.
+// query asks for the environments of a project.
 func query(p *console.Page, name string, limit int) url.Values {
 	return url.Values{"accountName": {p.Account()}, "projectName": {name}, "limit": {strconv.Itoa(limit)}}
 }

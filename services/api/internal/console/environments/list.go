@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// few is how many projects a page shows, and how many environments of each.
+	// few is how many projects a page has, and how many environments of each.
 	few = 10
-	// many is how many environments the page of a project shows.
+	// many is how many environments the page of a project has.
 	many = 100
 )
 

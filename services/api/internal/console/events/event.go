@@ -21,8 +21,8 @@ type eventView struct {
 	Cut        bool
 	Fanout     []target
 	Matched    int
-	Unseen     *console.Problem // the reason why webhooks without a delivery are not shown
-	More       int              // number of webhooks that are not shown
+	Unseen     *console.Problem // why webhooks without a delivery are not shown
+	More       int              // webhooks that are not shown
 	MayRetry   bool
 	MayPublish bool
 	Counts     []count
@@ -102,7 +102,7 @@ func (v *eventView) fanOut(sent []deliveries.Delivery, hooks deliverylog.Webhook
 	}
 }
 
-// explain asks the API why some webhooks did not get the event.
+// explain asks why some webhooks did not get the event.
 func (v *eventView) explain(p *console.Page) {
 	asked := 0
 	for i := range v.Fanout {

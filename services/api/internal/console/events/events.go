@@ -164,7 +164,7 @@ func (v *listView) count(p *console.Page, query url.Values) {
 	}
 }
 
-// counts returns how many deliveries have each status, the worst first.
+// counts says how many deliveries have each status, the worst first.
 func counts(list []deliveries.Delivery) []count {
 	var all []count
 	for _, status := range worstFirst() {

@@ -19,7 +19,7 @@ type publishView struct {
 	Tabs  []console.Tab
 }
 
-// compose shows the form, filled with a sample of a type, or with the data of another event.
+// compose shows the form, with the sample of a type, or with the data of another event.
 func compose(p *console.Page) error {
 	kind := domain.EventType(p.Query("type"))
 	if !kind.Valid() {

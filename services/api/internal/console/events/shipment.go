@@ -23,8 +23,8 @@ type shipmentView struct {
 	End      time.Time
 	Length   string // length of the time axis
 	Ticks    []mark
-	Unread   *console.Problem // the reason why deliveries are not shown
-	More     bool             // there are more than the page shows
+	Unread   *console.Problem // why deliveries are not shown
+	More     bool             // there are more than are shown
 	MayRetry bool
 	Webhooks bool // the pages of webhooks are available
 	Again    string
@@ -48,11 +48,11 @@ type arrival struct {
 	Mark      mark
 }
 
-// mark is a place on the time axis, in percent, and the beginning of its line.
+// mark is a place on the time axis, in percent, and where its line begins.
 type mark struct{ From, To, Title string }
 
 const (
-	// maxEvents bounds how many events of a shipment are shown; they are the newest.
+	// maxEvents bounds how many events of a shipment are shown, the newest.
 	maxEvents = "200"
 	// maxLanes bounds how many webhooks are shown.
 	maxLanes = 40
@@ -77,7 +77,7 @@ func shipment(p *console.Page) error {
 	return p.Show("shipment.html", "Shipment "+console.Visible(id), v)
 }
 
-// span sets the ends of the axis.
+// span finds the ends of the axis.
 func (v *shipmentView) span(sent []deliveries.Delivery) {
 	note := func(stamp *string) {
 		t := web.Time(stamp)
@@ -113,7 +113,7 @@ func (v *shipmentView) at(stamp *string) string {
 	return strconv.FormatFloat(1+98*float64(t.Sub(v.Begin))/float64(whole), 'f', 2, 64) + "%"
 }
 
-// when returns a time, and how long after the beginning of the axis it is.
+// when says a time, and how long after the beginning of the axis that is.
 func (v *shipmentView) when(stamp *string) string {
 	return console.Offset(web.Time(stamp).Sub(v.Begin)) + ", " + console.Clock(stamp)
 }

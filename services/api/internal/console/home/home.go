@@ -54,7 +54,7 @@ type trouble struct {
 	Again       string // path to send all failed deliveries again; empty: that would not help, or the key may not
 }
 
-// span is a time span up to now.
+// span is a time up to now that is shown.
 type span struct {
 	Name, Label, Last, Unit, Path string // Last is the text after “the last”
 	Current                       bool
@@ -88,7 +88,7 @@ type view struct {
 	Troubles   []trouble
 	Quiet      int              // problems that are acknowledged or muted
 	NoTroubles *console.Problem // the reason why troubles are missing
-	Waiting    int              // deliveries that have not ended
+	Waiting    int              // deliveries that have not come to their end
 	Oldest     *receivers.Oldest
 	Over       bool // there may be more failed deliveries, and an older one
 	Failed     []deliveries.Delivery
@@ -105,7 +105,7 @@ type view struct {
 	Deliveries, NewWebhook, Events bool
 }
 
-// few is how many entries of a list are shown here.
+// few is how many of a list are shown here.
 const few = 5
 
 func show(p *console.Page) error {
@@ -122,7 +122,7 @@ func show(p *console.Page) error {
 	}
 	v.troubles(p)
 	var failed deliverylog.Page
-	// Tests are left out: a receiver that refuses a forged test is good.
+	// Tests are left out: a receiver that refuses a forged one is good.
 	v.NoFailed = p.API.Try("/v1/deliveries", url.Values{"status": {"failed"}, "test": {"false"}, "limit": {strconv.Itoa(few)}}, &failed)
 	v.Failed = failed.Data
 	v.ends(p)

@@ -21,7 +21,7 @@ type line struct {
 	Key string
 }
 
-// Metered reports whether the feature has usage numbers.
+// Metered reports whether there are numbers.
 func (l line) Metered() bool { return l.Usage != nil }
 
 // Used returns the usage in the current period.
@@ -52,7 +52,7 @@ type member struct {
 	Name    string
 	Plan    *metering.Subscription
 	Fullest *line // the metered feature with the highest usage
-	Others  int   // number of further metered features
+	Others  int   // further metered features
 }
 
 // share returns the used part of its fullest quota.
@@ -123,7 +123,7 @@ type memberView struct {
 	NoPlans  *console.Problem // the reason why there are no plans to choose
 	Form     *console.Form
 	Consumer string // path of the consumer's page; empty: not available
-	Command  string // the command that gives a plan
+	Command  string // that gives a plan
 	May      bool
 }
 

@@ -16,7 +16,7 @@ type metersView struct {
 	Tabs       []console.Tab
 	Meters     []metering.Meter
 	Features   []metering.Feature
-	More       int              // number of features that are not shown
+	More       int              // features that are not shown
 	NoFeatures *console.Problem // the reason why features are missing
 	Form       *console.Form    // form for a new meter
 	New        *console.Form    // form for a new feature
@@ -27,7 +27,7 @@ type metersView struct {
 
 func showMeters(p *console.Page) error { return meters(p, nil, nil) }
 
-// meters shows meters and features, with a form for a new one of each.
+// meters shows meters and features, with the form of a new one of each.
 func meters(p *console.Page, form, added *console.Form) error {
 	l := at(p)
 	v := metersView{Place: l, Tabs: l.tabs(l.Path()), Form: form, New: added, May: may(p), Sums: []console.Option{{Value: "COUNT", Label: "COUNT: how many"}, {Value: "SUM", Label: "SUM: their totals"}}}
@@ -59,7 +59,7 @@ func meters(p *console.Page, form, added *console.Form) error {
 	return p.Show("meters.html", "Meters of "+l.Bucket, v)
 }
 
-// maxFeatures is how many features a page shows.
+// maxFeatures is how many features a page has.
 const maxFeatures = 200
 
 func createMeter(p *console.Page) error {

@@ -33,7 +33,7 @@ type plansView struct {
 	May     bool
 }
 
-// example is a plan to start from.
+// example is a plan to begin with.
 const example = `{
   "key": "basic",
   "name": "Basic",
@@ -191,7 +191,7 @@ func confirmDeletion(p *console.Page) error {
 	return ask(p, "delete", "Delete", "The draft is gone.", "Delete the draft", true)
 }
 
-// send calls the API for a step of a plan.
+// send does a step of a plan.
 func send(p *console.Page, method, said, next string, more ...string) error {
 	path := append([]string{"plans", p.Param("planId")}, more...)
 	if err := p.API.Send(method, at(p).api(p, path...), nil, nil); err != nil {

@@ -46,7 +46,7 @@ type schema struct {
 	Defs        map[string]schema `json:"$defs"`
 }
 
-// kind returns the type; if there are several, the first one that is not null.
+// kind returns the type, of several the first that is not null.
 func (s *schema) kind() string {
 	var one string
 	if json.Unmarshal(s.Type, &one) == nil {
@@ -162,7 +162,7 @@ func (s *schema) shape(f *field) {
 	}
 }
 
-// Has reports whether a value is selected, for templates.
+// Has reports whether a value is chosen, for templates.
 func (f field) Has(form *console.Form, value string) bool {
 	return slices.Contains(form.Values[f.Name], value)
 }

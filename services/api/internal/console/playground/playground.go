@@ -115,7 +115,7 @@ func (i item) Effect() string {
 	return "changes"
 }
 
-// Tone returns the colour of Effect.
+// Tone colours Effect.
 func (i item) Tone() string {
 	switch i.Effect() {
 	case "destructive":
@@ -176,7 +176,7 @@ func load(p *console.Page) view {
 	return v
 }
 
-// groups returns the tools that contain a text, by their toolsets.
+// groups returns the tools in which a text is found, by their toolsets.
 func groups(p *console.Page, tools []item, text string) []group {
 	of := make(map[string][]item)
 	for _, tool := range tools {

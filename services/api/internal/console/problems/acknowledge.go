@@ -16,7 +16,7 @@ func muteSpans() []console.Option {
 	}
 }
 
-// acknowledge acknowledges the problem.
+// acknowledge says that the reader knows of the problem.
 func acknowledge(p *console.Page) error {
 	form, err := p.Form()
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// ending is something that expires soon.
+// ending is something that ends soon.
 type ending struct {
 	expiring.Ending
 
@@ -41,7 +41,7 @@ func (e *ending) reckon(now time.Time) {
 	e.Left = "in " + days(left)
 }
 
-// days writes a span in whole days, or below a day and a half in whole hours.
+// days writes a span in days, and below a day and a half in hours, to the nearest.
 func days(span time.Duration) string {
 	const day = 24 * time.Hour
 	switch {

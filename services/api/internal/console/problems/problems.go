@@ -66,11 +66,11 @@ type entry struct {
 	Cause   string
 	Open    *string // when the circuit opened; nil: it is closed
 	Hour    receivers.Window
-	Line    *console.Line // failed attempts, by the hour
+	Line    *console.Line // attempts that failed, by the hour
 	Classes []part        // classes of the failed attempts in the last hour
 	Waiting int
 	Held    int
-	Coming  int  // deliveries scheduled for another attempt
+	Coming  int  // scheduled for another attempt
 	Failed  int  // deliveries failed for good; 0: none, or their number is not known
 	Over    bool // there are more than Failed
 	Sample  domain.DeliveryID
@@ -88,9 +88,9 @@ type part struct {
 }
 
 const (
-	// maxRead is how many deliveries that failed for good are read: one page of the API.
+	// maxRead is how many deliveries that failed for good are read: one page of the API's.
 	maxRead = "1000"
-	// maxEntries bounds how many webhooks are shown, and maxAnswers for how many of them the last answer is read.
+	// maxEntries bounds how many webhooks are shown, and maxAnswers of how many the answer is read.
 	maxEntries = 50
 	maxAnswers = 15
 	// maxAnswer bounds how much of an answer is shown, in bytes.
@@ -207,7 +207,7 @@ func cut(text string) string {
 	return string(runes[:min(len(runes), maxAnswer)]) + "…"
 }
 
-// line sets the chart of the attempts that failed in the last 24 hours.
+// line draws the attempts that failed in the last 24 hours.
 func (e *entry) line(p *console.Page) {
 	var hours insight.Statistics
 	if p.API.Try("/v1/statistics", url.Values{"step": {"hour"}, "webhookId": {string(e.Webhook.ID)}}, &hours) != nil {

@@ -40,7 +40,7 @@ type page = web.CursorPage[rejected.Message]
 
 const (
 	perPage = 25
-	// shortBody is how much of a body the list shows, in characters.
+	// shortBody is how much of a body the list shows.
 	shortBody = 240
 )
 

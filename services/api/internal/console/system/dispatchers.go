@@ -18,7 +18,7 @@ const (
 	liveTime = 5 * time.Second
 	// knownTime is how long a silent dispatcher is still shown.
 	knownTime = 10 * time.Minute
-	// maxKnown bounds how many dispatchers are remembered.
+	// maxKnown bounds how many are remembered.
 	maxKnown = 1000
 )
 
@@ -28,7 +28,7 @@ type Dispatchers struct {
 	seen map[string]dispatcher
 }
 
-// NewDispatchers returns a list that is empty until Run receives heartbeats.
+// NewDispatchers returns a list that is empty until Run hears of some.
 func NewDispatchers() *Dispatchers { return &Dispatchers{seen: make(map[string]dispatcher)} }
 
 // dispatcher is a dispatcher with the data for the page.

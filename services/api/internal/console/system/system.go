@@ -33,7 +33,7 @@ type Process struct {
 	Settings []Setting
 }
 
-// Setting is a setting of the process; Value contains no secret.
+// Setting is a setting of the process; Value has nothing that is secret.
 type Setting struct{ Name, Value, Source string }
 
 // Parts returns the parts between which a long value may be broken.
@@ -154,7 +154,7 @@ func (o *Options) showSystem(p *console.Page) error {
 	return p.Show("system.html", "System", v)
 }
 
-// look reads the state of database, bus and metrics.
+// look asks database, bus and metrics.
 func (o *Options) look(ctx context.Context, v *systemView) {
 	if o.Store != nil {
 		v.Database = "Postgres"
@@ -203,7 +203,7 @@ func (o *Options) look(ctx context.Context, v *systemView) {
 	v.Connections, _ = m.value("waybill_connections", "server", "HTTP")
 }
 
-// streams asks the bus how full its streams are, and how far their consumers have read.
+// streams asks the bus how full its streams are, and how far their consumers.
 func (o *Options) streams(ctx context.Context) []stream {
 	list := []stream{
 		{Name: bus.StreamEvents, About: "events as published", Consumer: bus.ConsumerFanout},

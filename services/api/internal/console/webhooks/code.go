@@ -156,7 +156,7 @@ func command(list []setting) string {
 		case "url":
 			text += " " + quoted(s.text())
 		case "filter":
-			text = "printf %s " + quoted(string(s.Value)) + " | " + text // echo interprets backslashes in some shells
+			text = "printf %s " + quoted(string(s.Value)) + " | " + text // echo reads backslashes in some shells
 			parts = append(parts, "--filter -")
 		case "headers":
 			var names map[string]string

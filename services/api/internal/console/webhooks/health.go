@@ -63,7 +63,7 @@ type healthView struct {
 	Classes  []classRow
 	Bars     console.Bars
 	NoBars   *console.Problem
-	Open     bool // some deliveries have not ended
+	Open     bool // some deliveries are not through
 }
 
 func showHealth(p *console.Page) error {

@@ -50,7 +50,7 @@ type listView struct {
 	Columns  []column
 	Rows     []row
 	Paging   console.Paging
-	Total    int  // 0: not known, because the list is filtered
+	Total    int  // 0: not known, as the list is filtered
 	Cut      bool // there are more webhooks than were read
 	Filtered bool
 	None     bool // the account has no webhooks
@@ -194,8 +194,7 @@ func worst(w *webhook) int {
 	return len(receivers.States())
 }
 
-// orders returns a comparison of webhooks by a column: names alphabetically, numbers with the worst
-// first.
+// orders compares webhooks by a column: names as in a dictionary, figures from the worst on.
 func orders(by string) func(a, b webhook) int {
 	figure := func(of func(*receivers.Health) float64) func(a, b webhook) int {
 		return func(a, b webhook) int { return cmp.Compare(of(b.Health), of(a.Health)) }
@@ -264,7 +263,7 @@ func (r *row) health() {
 func (v *listView) lines(p *console.Page) {
 	var hours insight.Statistics
 	if p.API.Try("/v1/statistics", url.Values{"step": {"hour"}, "by": {"webhook"}}, &hours) != nil {
-		return // too many webhooks for one answer, or no right: the list is shown without charts
+		return // too many webhooks for one answer, or no right: the figures stand without
 	}
 	rows := map[domain.WebhookID]*row{}
 	for i := range v.Rows {

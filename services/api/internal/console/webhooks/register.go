@@ -111,7 +111,7 @@ func register(p *console.Page) error {
 		return err
 	}
 	if web.Time(made.CreatedAt).Before(asked) {
-		// The form was sent a second time. Its secret was shown after the first time.
+		// The form was sent a second time. Its secret was shown at the first.
 		return p.Done("The webhook is registered already. Its secret was shown once; rotate it if you don't have it.", at(made.ID, "secret"))
 	}
 	v := newOnce(p, made, made.Secret)

@@ -40,7 +40,7 @@ func showSecret(p *console.Page) error {
 	return p.Show("secret.html", h.title("secret"), v)
 }
 
-// lastTest returns the latest test of a webhook; nil: there is none, or it can't be read.
+// lastTest returns the latest test of a webhook; nil: there is none, or it can't be told.
 func lastTest(p *console.Page, id domain.WebhookID) *deliveries.Delivery {
 	tests, problem := recentTests(p, id)
 	if problem != nil || len(tests) == 0 {

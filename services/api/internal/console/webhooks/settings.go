@@ -39,7 +39,7 @@ type settingsView struct {
 	Signings  []console.Option
 	Orderings []console.Option
 	Modes     []console.Option
-	// Dropped says that the form removes the headers.
+	// Dropped says that the form asks to drop the headers.
 	Dropped bool
 	// Trial is the effect of the form's filter on the last events; nil: the filter was not tried.
 	Trial *webhooks.Trial

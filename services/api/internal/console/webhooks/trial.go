@@ -21,7 +21,7 @@ type testView struct {
 	Form      *console.Form
 	Types     []console.Option
 	Forges    []console.Option
-	Tests     []tested // the tests that are watched
+	Tests     []tested // that are watched
 	None      *console.Problem
 	Checks    []judge.Finding // results about the receiver, by its answers
 	Recent    []deliveries.Delivery

@@ -88,7 +88,7 @@ func (w *webhook) short() string {
 	return *w.URL
 }
 
-// Waits returns the retry schedule in readable units.
+// Waits writes the retry schedule in units that people use.
 func (w *webhook) Waits() string {
 	texts := make([]string, 0, len(w.RetryScheduleSeconds))
 	for _, seconds := range w.RetryScheduleSeconds {
@@ -115,7 +115,7 @@ func wait(seconds float64) string {
 // head is the data at the top of all pages of a webhook.
 type head struct {
 	Webhook  webhook
-	Name     string // its address, cut for a heading
+	Name     string // its address, not too long for a heading
 	State    state
 	Auth     authView
 	Tabs     []console.Tab

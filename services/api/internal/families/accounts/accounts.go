@@ -119,7 +119,7 @@ func whoAmI(c *web.Call) error {
 	return c.Answer(http.StatusOK, Caller{c.Principal.ID, c.Principal.Account, c.Principal.Scopes})
 }
 
-// list shows all accounts to the bootstrap key, and to other callers only their own.
+// list shows all accounts to the bootstrap key, and to others their own.
 func (h *handlers) list(c *web.Call) error {
 	page := c.Page()
 	if err := c.Check(); err != nil {
@@ -148,7 +148,7 @@ func anyAccount(c *web.Call) string {
 	return c.Account()
 }
 
-// get shows any account to the bootstrap key, and to other callers only their own.
+// get shows any account to the bootstrap key, and to others their own.
 func (h *handlers) get(c *web.Call) error {
 	name := anyAccount(c)
 	if err := c.Check(); err != nil {
@@ -176,7 +176,7 @@ func (h *handlers) create(c *web.Call) error {
 	return c.Created(web.PathIn(account.Name), made)
 }
 
-// AdminKey is a new admin key, in full.
+// AdminKey is a new one, in full.
 type AdminKey struct {
 	Key string `json:"key"`
 }

@@ -79,8 +79,7 @@ type Holder struct {
 	Scopes      []domain.Scope `json:"scopes"`
 }
 
-// If consumers are included, a page has at most maxWith buckets, each with its first maxHolders
-// consumers.
+// With their consumers, a page has maxWith buckets at most, each with its first maxHolders.
 const (
 	maxWith    = 20
 	maxHolders = 100

@@ -37,7 +37,7 @@ func ReadRef(c *web.Call, full bool) access.ConsumerRef {
 	return ref
 }
 
-// guard refuses the change of a consumer that has more scopes than the caller.
+// guard refuses a change of a consumer that may do more than the caller.
 func guard(c *web.Call) func(domain.Consumer) error {
 	return func(consumer domain.Consumer) error { return c.MayGive(consumer.Scopes) }
 }

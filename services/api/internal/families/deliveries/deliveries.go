@@ -36,7 +36,7 @@ type Requests interface {
 type Options struct {
 	Log      Log
 	Requests Requests
-	// Requested makes the leading relay look at once, instead of within a second.
+	// Requested lets the leading relay look at once, instead of within its second.
 	Requested func()
 }
 

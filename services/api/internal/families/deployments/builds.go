@@ -14,7 +14,7 @@ import (
 // stepNames are the steps of a build, in their order.
 func stepNames() []string { return []string{"unpack", "variables", "check", "activate"} }
 
-// stepSkipped is the status of a step that did not run because the build had ended.
+// stepSkipped is the status of a step that an ended build has not come to.
 const stepSkipped = "SKIPPED"
 
 // Status is the progress of a build.
@@ -115,7 +115,7 @@ const (
 	stagePortal = "dev-portal"
 )
 
-// Log has an entry for each requested stage.
+// Log has an entry for each stage that was asked for.
 type Log struct {
 	API       map[string][]domain.BuildLine `json:"api,omitzero"`
 	DevPortal map[string][]domain.BuildLine `json:"devPortal,omitzero"`

@@ -170,7 +170,7 @@ func (h *handlers) get(c *web.Call) error {
 	return c.Answer(http.StatusOK, v)
 }
 
-// one returns a deployment for a request without parameters other than its name.
+// one returns a deployment for a request that has no parameters but its name.
 func (h *handlers) one(c *web.Call, name string) (Deployment, error) {
 	if err := c.Check(); err != nil {
 		return Deployment{}, err
@@ -204,7 +204,7 @@ func (h *handlers) delete(c *web.Call) error {
 	return c.NoContent()
 }
 
-// redeploy makes a new build. For local, it reads the folder again instead, immediately.
+// redeploy makes a new build. Local is read again instead, and at once.
 func (h *handlers) redeploy(c *web.Call) error {
 	name := c.Param("deploymentName")
 	buildID, _ := c.OptionalForm().Text("buildId", 1, maxID)

@@ -46,7 +46,7 @@ type Environment struct {
 	BucketName *string `json:"bucketName"`
 }
 
-// viewEnvironment returns a deployment as an environment; domains are the active ones of its account.
+// viewEnvironment shows a deployment as an environment; domains are the active ones of its account.
 func viewEnvironment(v Deployment, domains []domain.CustomDomain, gateway string) Environment {
 	e := Environment{
 		Name: v.Name, CreatedOn: v.CreatedOn, AccountName: v.AccountName, ProjectName: v.ProjectName, BranchName: v.BranchName,
@@ -98,8 +98,7 @@ func (h *handlers) listEnvironments(c *web.Call) error {
 	return web.AnswerList(c, page, total, views, func(v Deployment) Environment { return viewEnvironment(v, active, h.GatewayURL) })
 }
 
-// activeDomains returns the active custom domains of an account, the default domain of each deployment
-// first.
+// activeDomains returns the custom domains that an account has, the default one of each deployment first.
 func (h *handlers) activeDomains(ctx context.Context, account string) ([]domain.CustomDomain, error) {
 	list, _, err := h.Domains.ListCustomDomains(ctx, account, store.Page{Limit: domain.MaxCustomDomains})
 	if err != nil {

@@ -22,10 +22,10 @@ const (
 	archived = "archived"
 )
 
-// uploadOf identifies an allowance.
+// uploadOf names an allowance.
 type uploadOf struct{ account, part string }
 
-// uploads remembers the uploads of the last minute.
+// uploads knows the uploads of the last minute.
 type uploads struct {
 	mu   sync.Mutex
 	last map[uploadOf][]time.Time // the oldest first, at most maxUploads

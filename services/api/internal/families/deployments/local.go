@@ -47,8 +47,7 @@ func (f LocalFault) detail() string {
 	return place + ": " + f.Message
 }
 
-// is reports whether a name is that of the local deployment, for this account. Only the default account
-// has one.
+// is reports whether a name is the local deployment's, to this account. Only the default account has one.
 func (l *Local) is(account, name string) bool {
 	return l != nil && name == LocalName && account == domain.DefaultAccount
 }

@@ -27,7 +27,7 @@ const (
 	mediaGzip = "application/gzip"
 )
 
-// createSource starts an upload. If the body is an archive, that is the whole upload.
+// createSource starts an upload. A body that is an archive is the upload itself.
 func (h *handlers) createSource(c *web.Call) error {
 	if err := h.uploads.take(uploadOf{c.Principal.Account, started}, time.Now()); err != nil {
 		return err

@@ -111,7 +111,7 @@ func words(name, token string, values []string, err error) string {
 	return "The TXT record " + name + " has another value: " + strings.Join(shown, " ") + "."
 }
 
-// Run checks domains when they are due, until ctx ends.
+// Run looks at the domains that are due until ctx ends.
 func (v *Verifier) Run(ctx context.Context) error {
 	ticker := time.NewTicker(dueEvery)
 	defer ticker.Stop()
@@ -127,7 +127,7 @@ func (v *Verifier) Run(ctx context.Context) error {
 	}
 }
 
-// due checks all domains that are due, several at a time.
+// due looks at all domains that are due, some at a time.
 func (v *Verifier) due(ctx context.Context) error {
 	for ctx.Err() == nil {
 		claimed, err := v.checks.ClaimChecks(ctx, atOnce)

@@ -13,7 +13,7 @@ const (
 	statusActive  = "active"
 )
 
-// resultView is the answer to a change.
+// resultView answers a change.
 type resultView struct {
 	DeploymentName *string `json:"deploymentName"`
 	Hostname       string  `json:"hostname"`

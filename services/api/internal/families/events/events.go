@@ -23,11 +23,11 @@ import (
 const Path = "/v1/events"
 
 const (
-	// maxBody is the maximum size of a batch, in bytes. One event has a lower limit, see envelope.
+	// maxBody is the size of a batch, in bytes. One event has a lower limit, see envelope.
 	maxBody     = 8 << 20
 	defaultPage = 100
-	// maxShownDeliveries bounds the deliveries that are shown with an event; the others are found
-	// by listing deliveries with eventId.
+	// maxShownDeliveries bounds the deliveries that are shown with an event; the rest is
+	// found by listing deliveries with eventId.
 	maxShownDeliveries = 10_000
 )
 
@@ -38,7 +38,7 @@ type Store interface {
 	ListDeliveries(ctx context.Context, filter pipeline.DeliveryFilter) ([]domain.Delivery, string, error)
 }
 
-// Accepter accepts events; see package accept.
+// Accepter takes events; see package accept.
 type Accepter interface {
 	Submit(ctx context.Context, s pipeline.Submission, traceParent string) (pipeline.Receipt, error)
 }
@@ -96,7 +96,7 @@ func view(e domain.Event) jsontext.Value {
 	return append(shown, `"}`...)
 }
 
-// rawPage writes a page of values that are already JSON, byte for byte.
+// rawPage writes values that are JSON already, byte for byte.
 func rawPage(values []jsontext.Value, next string) []byte {
 	body := []byte(`{"data":[`)
 	for i, value := range values {

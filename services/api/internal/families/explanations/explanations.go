@@ -1,4 +1,4 @@
-// Package explanations explains why an event has, or has not, reached a webhook.
+// Package explanations says why an event has, or has not, reached a webhook.
 package explanations
 
 import (
@@ -52,7 +52,7 @@ func (h *handlers) explain(c *web.Call) error {
 // question names a delivery, or an event and a webhook.
 type question struct {
 	byID bool
-	// An id is empty if its text does not have the form of an id.
+	// An id is empty if its text has not the form of an id.
 	delivery domain.DeliveryID
 	event    string
 	webhook  domain.WebhookID

@@ -43,12 +43,12 @@ type facts struct {
 	maxWait time.Duration
 	// readBy are the cursors that are past the event in the feed of a webhook with delivery pull.
 	readBy []string
-	// open is true if the caller may see webhooks. Other callers learn only those settings that follow from the
+	// open is true if the caller may see webhooks. Others learn no more of the webhook's settings than follows from the
 	// verdict.
 	open bool
 }
 
-// EventFacts is shown for an event that has no delivery to the webhook.
+// EventFacts is shown of an event that has no delivery to the webhook.
 type EventFacts struct {
 	ID         string           `json:"id"`
 	Type       domain.EventType `json:"type"`

@@ -6,7 +6,7 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// pull explains why nothing is sent to a receiver that reads the feed.
+// pull explains why nothing is sent to a receiver that reads the events itself.
 func (e *Explanation) pull(f facts) {
 	if f.webhook != nil && f.webhook.delivery != domain.DeliveryPull {
 		e.step(checkActive, stopped, "the webhook was read by pull when the event was due to it")

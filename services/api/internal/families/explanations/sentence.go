@@ -30,14 +30,14 @@ func (e *Explanation) attempts(d *deliveries.Detail, r result) {
 	}
 }
 
-// attemptsSoFar adds the attempts that have been made.
+// attemptsSoFar adds the attempts that were made until now.
 func (e *Explanation) attemptsSoFar(d *deliveries.Detail) {
 	if n := len(d.Attempts); n > 0 {
 		e.attempts(d, resultOf(d.Attempts[n-1]))
 	}
 }
 
-// resultOf returns whether the receiver accepted the event at an attempt.
+// resultOf reports whether the receiver took the event at an attempt.
 func resultOf(a deliveries.Attempt) result {
 	if a.Status >= http.StatusOK && a.Status < http.StatusMultipleChoices {
 		return passed

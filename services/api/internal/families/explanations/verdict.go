@@ -10,7 +10,7 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// verdict is the reason why an event has, or has not, reached a webhook.
+// verdict is why an event has, or has not, reached a webhook.
 type verdict string
 
 // The verdicts; docs/mcp.md lists them.
@@ -287,7 +287,7 @@ func (e *Explanation) disabled(f facts) {
 	}
 }
 
-// failed explains a delivery that has failed for good.
+// failed explains a delivery that was given up.
 func (e *Explanation) failed(f facts) {
 	d := f.delivery
 	retry := "When the receiver works again, retry the delivery. For many deliveries at once, replay the webhook."

@@ -134,7 +134,7 @@ const badCursor = "is not a cursor of this feed"
 // maxPages is how many pages one request reads when none of their events match.
 const maxPages = 10
 
-// readLimit bounds one read of the database.
+// readLimit bounds one look at the database.
 const readLimit = 1800 * time.Millisecond
 
 // page is a part of a feed.
@@ -242,7 +242,7 @@ func (h *handlers) delete(c *web.Call) error {
 	return c.NoContent()
 }
 
-// named returns the webhook and the cursor name in the path.
+// named returns the webhook and the name of the cursor that the path names.
 func (h *handlers) named(c *web.Call) (domain.WebhookID, string, error) {
 	id, name := web.ID(c, domain.ParseWebhookID), c.Param("cursorName")
 	if err := c.Check(); err != nil {
@@ -257,7 +257,7 @@ func (h *handlers) named(c *web.Call) (domain.WebhookID, string, error) {
 	return id, name, nil
 }
 
-// maxCursor bounds the length of a cursor.
+// maxCursor bounds the text of a cursor.
 const maxCursor = 1024
 
 func (h *handlers) set(c *web.Call) error {

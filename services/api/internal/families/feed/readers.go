@@ -43,7 +43,7 @@ func NewReaders(bus live.Bus, log *slog.Logger) *Readers {
 	return &Readers{streams: live.NewStreams(bus, log), ofAccount: make(map[string]int)}
 }
 
-// Run announces which accounts have readers, until ctx ends.
+// Run says which accounts have readers until ctx ends.
 func (r *Readers) Run(ctx context.Context) error { return r.streams.Run(ctx) }
 
 // End ends all waits, so that the requests are answered.

@@ -55,7 +55,7 @@ type Health struct {
 	Status string `json:"status"`
 	Store  string `json:"store"`
 	Bus    string `json:"bus"`
-	// Missing is the reason why nothing is delivered although events are accepted.
+	// Missing says why nothing is delivered, though events are accepted.
 	Missing string `json:"missing,omitempty"`
 }
 

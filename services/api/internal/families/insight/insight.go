@@ -18,7 +18,7 @@ type Rollups interface {
 	Read(ctx context.Context, account string, queries ...rollup.Query) ([][]rollup.Row, error)
 }
 
-// Webhooks has webhooks.
+// Webhooks knows webhooks.
 type Webhooks interface {
 	GetWebhook(ctx context.Context, account string, id domain.WebhookID) (domain.Webhook, domain.Health, error)
 }

@@ -38,7 +38,7 @@ type Store interface {
 type Options struct {
 	Maker Maker
 	Store Store
-	// Requested makes the leading relay look at once, instead of within a second.
+	// Requested lets the leading relay look at once, instead of within its second.
 	Requested func()
 	// Cancelled notifies the dispatchers of a cancelled job.
 	Cancelled func(id string)

@@ -8,7 +8,7 @@ import (
 	"waybill.dev/shared/problem"
 )
 
-// Format says how much of a key is shown.
+// Format is how much of a key is shown.
 type Format string
 
 // The formats.

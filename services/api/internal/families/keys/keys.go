@@ -29,7 +29,7 @@ type Store interface {
 	Buckets
 }
 
-// Buckets says which buckets have keys that can be shown again.
+// Buckets says of buckets whether their keys can be shown.
 type Buckets interface {
 	GetBucket(ctx context.Context, ref access.BucketRef) (domain.Bucket, error)
 }
@@ -199,7 +199,7 @@ func (h *handlers) roll(c *web.Call) error {
 	return c.Answer(http.StatusOK, Visible.View(key))
 }
 
-// read reads the fields of a key. given is the key itself, if the caller supplies one.
+// read reads the fields of a key. given is the key itself, when the caller brings one.
 func read(f *input.Form, maker Maker) (changes web.Changes[domain.APIKey], given bool) {
 	if text, ok := f.Text("description", 0, web.MaxDescription); ok {
 		changes.Add(func(k *domain.APIKey) { k.Description = text })

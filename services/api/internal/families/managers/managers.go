@@ -21,8 +21,8 @@ import (
 	"waybill.dev/shared/store/auditlog"
 )
 
-// Bounds of a manager's fields, and of how many are made with a consumer; RFC 5321 allows no longer
-// address.
+// Bounds of a manager's fields, and of how many are made with a consumer; RFC 5321 has no
+// longer address.
 const (
 	maxEmail    = 254
 	maxSub      = 255

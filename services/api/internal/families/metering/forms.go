@@ -52,7 +52,8 @@ func pairs(f *input.Form, name string, most int) map[string]string {
 	return values
 }
 
-// filters reads the values that a query selects, by the name of their group. A client sends one string for a group, or a list.
+// filters reads the values that a query asks for, by the name of their group. A client gives one
+// string for a group, or a list.
 func filters(f *input.Form, name string) map[string][]string {
 	if f.Null(name) {
 		return nil

@@ -120,12 +120,12 @@ func bucketOf(c *web.Call) domain.BucketKey {
 	return domain.BucketKey{Account: c.Account(), Bucket: c.Param("bucketName")}
 }
 
-// pathIn returns a path below the bucket.
+// pathIn returns a path of the bucket.
 func pathIn(bucket domain.BucketKey, segments ...string) string {
 	return web.PathIn(bucket.Account, append([]string{"key-buckets", bucket.Bucket}, segments...)...)
 }
 
-// simple reads a request without query and body.
+// simple reads a request that has neither a query nor a body.
 func simple(c *web.Call) (domain.BucketKey, error) {
 	bucket := bucketOf(c)
 	return bucket, c.Check()

@@ -326,7 +326,7 @@ type Access struct {
 	Entitlements map[string]Entitlement `json:"entitlements"`
 }
 
-// Entitlement has numbers only for features with a meter.
+// Entitlement has the numbers of features with a meter alone.
 type Entitlement struct {
 	HasAccess bool           `json:"hasAccess"`
 	Balance   *int64         `json:"balance,omitzero"`

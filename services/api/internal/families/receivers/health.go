@@ -15,17 +15,17 @@ type State string
 // The states of a webhook.
 const (
 	Healthy     State = "healthy"
-	Degraded    State = "degraded" // too many attempts in the last hour failed, but not all
+	Degraded    State = "degraded" // too many attempts of the last hour failed, though not all
 	Failing     State = "failing"
 	CircuitOpen State = "circuitOpen"
 	Inactive    State = "inactive"
-	Idle        State = "idle" // no attempt in the longest window
+	Idle        State = "idle" // no attempt within the longest window
 )
 
 // States returns all states, the worst first.
 func States() []State { return []State{CircuitOpen, Failing, Degraded, Inactive, Idle, Healthy} }
 
-// Troubled reports whether the state is a problem.
+// Troubled reports whether something is the matter.
 func (s State) Troubled() bool { return s != Healthy && s != Idle }
 
 // A receiver is degraded when less than healthyFrom of the attempts of the last hour succeeded, and
@@ -55,7 +55,7 @@ type Health struct {
 	last *domain.Answer // of the last failed attempt
 }
 
-// Undelivered returns how many deliveries have not ended.
+// Undelivered returns how many deliveries have not come to their end.
 func (h *Health) Undelivered() int { return h.Waiting + h.Held + h.Scheduled }
 
 // Oldest is the delivery of the earliest event among those that have not ended.
@@ -80,7 +80,7 @@ type Circuit struct {
 	NextProbeAt   *string `json:"nextProbeAt,omitzero"`
 }
 
-// Window has the results of the attempts in a time span up to now.
+// Window has the results of the attempts in a time up to now.
 type Window struct {
 	Attempts    int64                  `json:"attempts"`
 	Succeeded   int64                  `json:"succeeded"`
@@ -106,7 +106,7 @@ func (r *Reader) view(w *domain.Webhook, health domain.Health, circuit domain.Ci
 	}
 }
 
-// judge sets the state. Rows are the counts of the webhook, as far back as they are kept.
+// judge sets the state. Rows have the counts of the webhook, as far back as counts are kept.
 func (h *Health) judge(w *domain.Webhook, health domain.Health, circuit domain.Circuit, rows []rollup.Row, now time.Time) {
 	var success, failure time.Time
 	for i := range rows {

@@ -16,7 +16,7 @@ type Problem struct {
 	Cause           string           `json:"cause"` // a class of attempts, or the reason why the webhook is inactive
 	Since           *string          `json:"since"`
 	Acknowledgement *Acknowledgement `json:"acknowledgement,omitzero"`
-	// Quiet is true if the problem is acknowledged: then it need not be shown first.
+	// Quiet is true if a person knows of the problem: then the problem need not be shown first.
 	Quiet bool `json:"quiet"`
 
 	since time.Time
@@ -34,7 +34,7 @@ func ViewAcknowledgement(a domain.Acknowledgement) Acknowledgement {
 	return Acknowledgement{a.By, web.Stamp(a.At), web.Stamp(a.MutedUntil)}
 }
 
-// degradedFor bounds the search for the time at which a webhook became degraded.
+// degradedFor bounds the look back for the time at which a webhook became degraded.
 const degradedFor = 24 * time.Hour
 
 // problems finds the problem of each troubled webhook, and its acknowledgement. problems takes two statements at
@@ -90,8 +90,8 @@ func (r *Reader) problems(ctx context.Context, account string, webhooks []domain
 	return nil
 }
 
-// covered reports whether an acknowledgement is for this problem: both have the same cause, and the problem began
-// before the acknowledgement. An acknowledgement with a mute covers every problem until its end.
+// covered reports whether an acknowledgement is of this problem: both have the same cause, and the problem began
+// before the acknowledgement. An acknowledgement that mutes covers every problem until its end.
 func (p *Problem) covered(a domain.Acknowledgement, now time.Time) bool {
 	if !a.MutedUntil.IsZero() {
 		return now.Before(a.MutedUntil)

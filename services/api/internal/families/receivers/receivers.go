@@ -23,7 +23,7 @@ type Rollups interface {
 	Read(ctx context.Context, account string, queries ...rollup.Query) ([][]rollup.Row, error)
 }
 
-// Webhooks has the open deliveries to webhooks.
+// Webhooks has the deliveries that are under way to webhooks.
 type Webhooks interface {
 	Circuits(ctx context.Context, ids []domain.WebhookID) (map[domain.WebhookID]domain.Circuit, error)
 	CountOpen(ctx context.Context, account string, most int, ids ...domain.WebhookID) (map[domain.WebhookID]pipeline.OpenCounts, error)
@@ -45,7 +45,7 @@ type Reader struct{ Options }
 // NewReader returns a Reader.
 func NewReader(o Options) *Reader { return &Reader{o} }
 
-// window is a time span up to now in which attempts are counted.
+// window is a time up to now that attempts are counted in.
 type window struct {
 	name string
 	time time.Duration

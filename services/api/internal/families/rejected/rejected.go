@@ -42,7 +42,8 @@ type handlers struct {
 	bus      Bus
 }
 
-// Message is a bus message that was not a valid event. A body that is not UTF-8 is shown in base64.
+// Message is a bus message that was no event. A body that is no UTF-8 is shown in
+// base64.
 type Message struct {
 	Subject      string  `json:"subject"`
 	Time         *string `json:"time"`
@@ -59,7 +60,7 @@ func view(m bus.Rejected) Message {
 	return v
 }
 
-// away is the detail of the answer while the bus can't be reached.
+// away is the answer while the bus can't be asked.
 const away = "The bus, which keeps the rejected messages, can't be reached now."
 
 func (h *handlers) list(c *web.Call) error {

@@ -20,7 +20,7 @@ const (
 	maxReads  = 200
 )
 
-// cached is how long receivers may keep a key set: less than any useful overlap.
+// cached is how long receivers may keep a key set: less than any overlap that makes sense.
 const cached = "public, max-age=300"
 
 // sets are the key sets that were requested recently.

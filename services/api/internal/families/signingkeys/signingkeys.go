@@ -1,5 +1,5 @@
-// Package signingkeys has the Ed25519 keys of an account, which sign callbacks by v1a: their public
-// halves, and their rotation.
+// Package signingkeys has the Ed25519 keys of an account, with which callbacks are signed by v1a:
+// their public halves, and their rotation.
 package signingkeys
 
 import (
@@ -78,7 +78,7 @@ type Keys struct {
 	JWKSURL string `json:"jwksUrl"`
 }
 
-// jwk is a public key in the form of RFC 8037.
+// jwk is a public key by RFC 8037.
 type jwk struct {
 	Type      string `json:"kty"`
 	Curve     string `json:"crv"`

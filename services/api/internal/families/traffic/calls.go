@@ -62,7 +62,7 @@ func readConsumers(q *input.Query) []string {
 	return q.Texts("consumers", maxConsumers, maxConsumerName)
 }
 
-// window is a time span up to now in which calls are counted.
+// window is a time up to now that calls are counted in.
 type window string
 
 const (
@@ -149,7 +149,7 @@ func (h *handlers) statistics(c *web.Call) error {
 	return c.Answer(http.StatusOK, Data[Statistics]{sum(counts)})
 }
 
-// sum adds up counts, which are ordered by time and then by consumer.
+// sum adds up counts, which are in the order of time and then of consumers.
 func sum(counts []traffic.Count) Statistics {
 	v := Statistics{Stats: []Calls{}, Details: []Step{}}
 	places := map[string]int{}

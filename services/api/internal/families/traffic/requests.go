@@ -186,7 +186,7 @@ func viewEntry(e traffic.Entry) Entry {
 	return v
 }
 
-// readClass returns the first digit of the selected statuses; 0: all.
+// readClass returns the first digit of the statuses that are asked for; 0: all are.
 func readClass(q *input.Query) int {
 	text := input.OneOf(q, "httpStatus", []string{"2xx", "3xx", "4xx", "5xx"})
 	if text == "" {

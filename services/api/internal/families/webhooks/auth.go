@@ -191,7 +191,7 @@ func scheme(url string) string {
 	return before
 }
 
-// Certificate is the client certificate of callbacks.
+// Certificate is the certificate that callbacks are sent with.
 type Certificate struct {
 	Subject   string  `json:"subject"`
 	ExpiresAt *string `json:"expiresAt"`

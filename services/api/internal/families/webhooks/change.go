@@ -54,9 +54,9 @@ func (h *handlers) update(c *web.Call) error {
 	return c.Answer(http.StatusOK, h.view(w, health))
 }
 
-// pulls reports whether a webhook is read by pull. Only such a webhook may lose its url, so pulls looks the webhook up
-// only if the change takes the url away. If the webhook becomes a push webhook in the meantime, reachable refuses the
-// change.
+// pulls reports whether a webhook is read by pull. Only such a webhook may lose its url, so pulls looks the
+// webhook up only if the change takes the url away. If the webhook becomes a push webhook meanwhile, reachable
+// refuses the change.
 func (h *handlers) pulls(c *web.Call, id domain.WebhookID, f *input.Form) (bool, error) {
 	if id == "" || !f.Null("url") || f.Has("delivery") {
 		return false, nil
@@ -113,7 +113,7 @@ func (h *handlers) rotateSecret(c *web.Call) error {
 	secret := domain.NewSecret()
 	expires := time.Now().UTC().Truncate(time.Millisecond).Add(duration(overlap))
 	w, _, err := h.Store.UpdateWebhook(c.Context(), c.Principal.Account, id, func(w *domain.Webhook) error {
-		// At most two secrets sign: a secret that is still in its overlap ends here.
+		// Two signatures at most: a secret that is still in its overlap ends here.
 		w.PreviousSecret, w.PreviousSecretExpiresAt = w.Secret, expires
 		if overlap == 0 {
 			w.PreviousSecret = ""
@@ -147,7 +147,7 @@ func (h *handlers) await(ctx context.Context, version int64) {
 	h.Bus.AnnounceAnswered(ctx, bus.SubjectConfig, strconv.AppendInt(nil, version, 10), changeQuiet, changeLimit)
 }
 
-// errFilters is the problem that an account can't have more filters.
+// errFilters says that an account can't have more filters.
 func errFilters() error {
 	return web.Conflict(fmt.Sprintf("The filters of the account's webhooks would take more than %d bytes together, which is the limit. Shorten or remove some.", domain.MaxFilterBytes))
 }

@@ -6,7 +6,7 @@ import (
 	"waybill.dev/shared/problem"
 )
 
-// delivery reads the field delivery. With push, Waybill posts events to the url. With pull, the
+// delivery reads the field of this name. With push, Waybill posts events to the url. With pull, the
 // receiver reads the feed; then the url may be left out or null.
 func (w *webhookForm) delivery() {
 	if mode, ok := web.ReadChoice(w.Form, "delivery", domain.DeliveryModes()); ok {

@@ -195,7 +195,7 @@ func (w *webhookForm) schedule() {
 	w.Add(func(hook *domain.Webhook) { hook.RetrySchedule = waits })
 }
 
-// secret reads a secret that the owner supplies at registration.
+// secret reads a secret that the owner brings along at registration.
 func (w *webhookForm) secret() {
 	if !w.Has("secret") {
 		return

@@ -15,7 +15,7 @@ import (
 // withHealth is the value of include that adds health to webhooks.
 const withHealth = "health"
 
-// includesHealth reads whether the query asks for health.
+// includesHealth reads whether health is asked for.
 func includesHealth(q *input.Query) bool {
 	return input.OneOf(q, "include", []string{withHealth}) == withHealth
 }

@@ -9,7 +9,7 @@ import (
 // seconds.
 const maxOrderingWait = 604_800
 
-// ordering reads the order of deliveries. Null resets a field.
+// ordering reads in which order deliveries go out. Null sets a field back.
 func (w *webhookForm) ordering() {
 	if w.Null("ordering") {
 		w.Add(func(hook *domain.Webhook) { hook.Ordering = domain.OrderingNone })

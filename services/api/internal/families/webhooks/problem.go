@@ -13,7 +13,7 @@ import (
 // maxMuted is how long a problem may be muted.
 const maxMuted = 90 * 24 * time.Hour
 
-// acknowledge stores an acknowledgement of a webhook's problem.
+// acknowledge stores that the caller knows of a webhook's problem.
 func (h *handlers) acknowledge(c *web.Call) error {
 	id, f := web.ID(c, domain.ParseWebhookID), c.OptionalForm()
 	now := time.Now().UTC().Truncate(time.Millisecond)

@@ -67,7 +67,7 @@ func (h *handlers) register(c *web.Call) error {
 	return c.Send(h.registered(made))
 }
 
-// repeat sends the stored answer of a registration again.
+// repeat sends the answer of a registration once more.
 func repeat(c *web.Call, answer *pipeline.StoredResponse) error {
 	var stored struct {
 		ID string `json:"id"`
@@ -86,7 +86,7 @@ func (h *handlers) registered(w domain.Webhook) (status int, body []byte) {
 	v.Secret = w.Secret.Reveal()
 	body, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // can't fail: text and finite numbers only
+		panic(err) // text and finite numbers only
 	}
 	return http.StatusCreated, body
 }

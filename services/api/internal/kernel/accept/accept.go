@@ -60,8 +60,8 @@ type Options struct {
 	News       News
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
-	// Committers is the maximum number of commits at a time, while many submissions wait; 0: 1. More than one helps
-	// only on a database with more than one writer.
+	// Committers is how many commits run at a time at most, while many submissions wait;
+	// 0: 1. More than one helps only on a database that has more than one writer.
 	Committers int
 }
 
@@ -82,7 +82,7 @@ type Accepter struct {
 	began        time.Time     // start of the last of them
 	usual        time.Duration // recent duration of a commit
 	closed       bool
-	wake         signal.Signal // holds a token for each committer that should look at the queue
+	wake         signal.Signal // holds a token for each committer that should look
 }
 
 type submission struct {
@@ -155,13 +155,13 @@ func (a *Accepter) Submit(ctx context.Context, s pipeline.Submission, traceParen
 	return pipeline.Receipt{}, fmt.Errorf("accept events: %w", errors.Join(domain.ErrUnavailable, ctx.Err()))
 }
 
-// leave removes a submission from the queue; taken: a commit already has the submission.
+// leave takes a submission out of the queue; taken: a commit has the submission already.
 func (a *Accepter) leave(sub *submission) (taken bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	sub.left = true
 	if !sub.taken {
-		// The queue keeps the entry until a committer removes it, but not its content.
+		// The queue keeps the entry until a committer comes by, but not its content.
 		a.queuedEvents -= len(sub.Events)
 		a.queuedBytes -= sub.bytes
 		sub.Submission = pipeline.Submission{}

@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// longest is the longest duration in this minute and the last one.
+// longest is the longest duration of this minute and the last one.
 type longest struct {
 	mu         sync.Mutex
 	minute     int64
@@ -28,7 +28,7 @@ func (l *longest) of(now time.Time) time.Duration {
 	return max(l.this, l.last)
 }
 
-// turn begins a new minute when the current one is over.
+// turn begins a new minute when one is over.
 func (l *longest) turn(now time.Time) {
 	minute := now.Unix() / 60
 	switch minute {

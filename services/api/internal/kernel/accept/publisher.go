@@ -29,7 +29,7 @@ type publisher struct {
 	mu       sync.Mutex
 	queue    []publication
 	wake     signal.Signal
-	inFlight int // queued or unacknowledged events; under mu
+	inFlight int // queued or unacknowledged, under mu
 	bytes    int // bytes of these events; under mu
 	idle     signal.Signal
 	failing  atomic.Bool
@@ -104,8 +104,8 @@ func (p *publisher) publishQueued() {
 	}
 }
 
-// done handles the bus's answer. A duplicate on the first publication means that another publisher has used the
-// message id and that nothing was stored: the event is published again under another id.
+// done takes the bus's answer. A duplicate on the first publication means that another publisher has used the message
+// id and that nothing was stored: the event goes again under another id.
 func (p *publisher) done(item publication, duplicate bool, err error) {
 	if err == nil && duplicate && item.round == 0 {
 		item.round = 1

@@ -18,9 +18,10 @@ const (
 	complainEvery = 10 * time.Second
 )
 
-// BusyError refuses events at once, because too many wait for the store. It wraps domain.ErrUnavailable.
+// BusyError refuses events at once, because too many wait for the store. It is a
+// domain.ErrUnavailable.
 type BusyError struct {
-	// Wait is the time after which the store may have committed the events that wait now.
+	// Wait is the time after which the store may have come to the events that wait now.
 	Wait time.Duration
 }
 
@@ -28,9 +29,9 @@ func (*BusyError) Error() string { return "more events wait than the store takes
 
 func (*BusyError) Unwrap() error { return domain.ErrUnavailable }
 
-// tooBusy reports whether the store would not reach a submission before its deadline, and returns how long the store
-// would take. A submission that would wait alone is never refused, so that it becomes known when the store is fast
-// again. Called under mu.
+// tooBusy reports whether the store would not come to a submission before its deadline, and returns how long
+// the store would take. A submission that would wait alone is never refused: so one always finds out
+// when the store is quick again. Called under mu.
 func (a *Accepter) tooBusy(ctx context.Context, sub *submission) (wait time.Duration, busy bool) {
 	if len(a.queue) == 0 {
 		return 0, false
@@ -56,7 +57,7 @@ func (a *Accepter) wait() time.Duration {
 	return left + usual*time.Duration(1+ahead/a.committers)
 }
 
-// Reasons for an answer that events were not accepted although the store was reachable.
+// Reasons for an answer that events were not accepted although the store was there.
 const (
 	atOnce          = "busy"       // refused at once
 	whileQueued     = "queued"     // the time was over before a commit took the events: they are not accepted

@@ -95,7 +95,7 @@ type Route struct {
 	Method *string `json:"method"`
 }
 
-// Pagination says which part of the list a page is.
+// Pagination is which part of the list a page is.
 type Pagination struct {
 	Limit   int  `json:"limit"`
 	Offset  int  `json:"offset"`

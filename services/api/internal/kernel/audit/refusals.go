@@ -14,7 +14,7 @@ import (
 const (
 	// flushEvery is how often the counts are written.
 	flushEvery = time.Second
-	// noteTime bounds the write of a first refusal, because its request waits for it.
+	// noteTime bounds the write of a first refusal: its request waits no longer.
 	noteTime = 500 * time.Millisecond
 	// flushTime bounds the write of the counts, for which no request waits.
 	flushTime = 5 * time.Second

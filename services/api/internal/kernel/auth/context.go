@@ -8,8 +8,8 @@ import (
 
 type principalKey struct{}
 
-// WithPrincipal puts the caller into the context of a request inside the process, so that no key is needed. No request
-// from outside has such a context.
+// WithPrincipal puts the caller into the context of a request inside the process, so that no key is asked for again. No
+// request from outside has such a context.
 func WithPrincipal(ctx context.Context, p apikey.Principal) context.Context {
 	return context.WithValue(ctx, principalKey{}, p)
 }
@@ -27,7 +27,7 @@ func WithSession(ctx context.Context, id string) context.Context {
 	return context.WithValue(ctx, sessionKey{}, id)
 }
 
-// SessionOf returns the session in a context; empty: none.
+// SessionOf returns the session that the context names; empty: none.
 func SessionOf(ctx context.Context) string {
 	id, _ := ctx.Value(sessionKey{}).(string)
 	return id

@@ -22,7 +22,7 @@ type Store interface {
 	RehashKey(ctx context.Context, keyID string, hash []byte) error
 }
 
-// Bus carries notifications of changes between processes.
+// Bus carries news of changes between processes.
 type Bus interface {
 	authenticator.Bus
 	Announce(subject string, body []byte)
@@ -103,7 +103,8 @@ func newBootstrap(key domain.Secret) (bootstrap, error) {
 	return sha256.Sum256([]byte(text)), nil
 }
 
-// is compares digests in constant time, so that neither length nor content of the key can be measured.
+// is compares digests in constant time, so that neither length nor content of the key can
+// be found out by measuring.
 func (b *bootstrap) is(key string) bool {
 	d := sha256.Sum256([]byte(key))
 	return *b != bootstrap{} && subtle.ConstantTimeCompare(d[:], b[:]) == 1

@@ -54,7 +54,7 @@ func (h *handlers) stream(c *web.Call) error {
 	defer h.streams.leave(account, in)
 	header(c.Writer.Header())
 	w := &writer{to: c.Writer, control: http.NewResponseController(c.Writer)}
-	// The client reconnects 2 s after the end.
+	// The client comes again 2 s after the end.
 	if w.write([]byte("retry: 2000\n\n")) != nil {
 		return nil // the client is gone
 	}
@@ -106,7 +106,7 @@ func encode(changes news.Changes) []byte {
 	return frames
 }
 
-// writer writes to a client, which has to keep up.
+// writer writes to a client that has to keep up.
 type writer struct {
 	to      http.ResponseWriter
 	control *http.ResponseController

@@ -27,7 +27,8 @@ type Bus interface {
 	Reconnects() (c <-chan struct{}, stop func())
 }
 
-// Streams are the streams of a process. Each account with streams has one subscription to its news.
+// Streams are the streams of a process. For each account that has any, one subscription hears
+// its news.
 type Streams struct {
 	bus Bus
 	log *slog.Logger
@@ -49,7 +50,7 @@ func NewStreams(bus Bus, log *slog.Logger) *Streams {
 	return &Streams{bus: bus, log: log, watched: make(map[string]*watch), ended: make(chan struct{})}
 }
 
-// End ends every stream, and makes new ones fail.
+// End ends every stream, and has new ones refused.
 func (s *Streams) End() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,7 +61,7 @@ func (s *Streams) End() {
 	}
 }
 
-// Run announces which accounts are watched, repeatedly, until ctx ends.
+// Run says which accounts are watched, again and again, until ctx ends.
 func (s *Streams) Run(ctx context.Context) error {
 	defer s.End()
 	reconnects, stop := s.bus.Reconnects()
@@ -142,7 +143,7 @@ func (s *Streams) Wake(account string) (wake <-chan struct{}, stop func()) {
 	return in.wake, func() { s.leave(account, in) }
 }
 
-// Follower gathers the kinds of things that change in an account. It counts as a stream.
+// Follower hears which kinds of things change in an account. One counts as a stream.
 type Follower struct {
 	streams *Streams
 	account string
@@ -170,7 +171,7 @@ func (f *Follower) Kinds() []string {
 // Ended is closed when the process stops.
 func (f *Follower) Ended() <-chan struct{} { return f.streams.ended }
 
-// Stop ends the Follower.
+// Stop ends the listening.
 func (f *Follower) Stop() { f.streams.leave(f.account, f.in) }
 
 // Ended is closed when the process stops.
@@ -188,7 +189,7 @@ func (s *Streams) leave(account string, in *inbox) {
 	}
 }
 
-// spread passes news to each stream of an account.
+// spread gives news to each stream of an account.
 func (s *Streams) spread(account string, changes news.Changes) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -5,24 +5,24 @@ import "time"
 const (
 	// busClocks is the maximum difference between the clocks of api and bus.
 	busClocks = 5 * time.Second
-	// margin is how much older than everything on the bus an event must be before it counts as
-	// lost: more than a publication may take, and more than clocks may differ.
+	// margin is how much older than anything on the bus an event must be before it counts
+	// as lost: more than a publication may take, and than clocks may differ.
 	margin = 10 * time.Second
 )
 
-// Horizon finds the time of acceptance before which the bus holds no unsettled event any more.
+// Horizon follows up to which time of acceptance the bus holds no unsettled event any more.
 type Horizon struct{ past []sample }
 
-// sample is the progress of the dispatchers at one moment.
+// sample is the progress of the dispatchers at a moment.
 type sample struct {
 	at     time.Time
-	events time.Time // every event published before then was acknowledged
+	events time.Time // every event published before was acknowledged
 }
 
 // Gone returns a time. The bus has no unsettled event that was published before it: neither in
-// EVENTS nor in RECORDS. An event's outcomes may come to RECORDS long after the event, because of a backlog. But they are
-// there before the event is acknowledged. So when all records from before its acknowledgement are written,
-// nothing of the event is left on the bus.
+// EVENTS nor in RECORDS. An event's outcomes may come to RECORDS long after the event, because of a
+// backlog. But they are there before the event is acknowledged. So when all records from before its
+// acknowledgement are written, nothing of the event is left on the bus.
 //
 // oldestEvent and oldestRecord are the times of the oldest unacknowledged messages, read at now or
 // later; zero: there is none. ok is false while no such time is known.

@@ -52,7 +52,7 @@ func Begin(found Found, states map[string]State, earlier *Restoration, now time.
 	}
 }
 
-// has reports whether a stream that was made at a time has its contents back already.
+// has reports whether the contents of a stream that was made at a time were restored already.
 func (r *Restoration) has(stream string, made time.Time) bool {
 	if r == nil {
 		return false
@@ -61,7 +61,7 @@ func (r *Restoration) has(stream string, made time.Time) bool {
 	return ok && at.Equal(made)
 }
 
-// Begun reports whether the first pass is done, or is not needed.
+// Begun says that the first pass is done, or is not needed.
 func (r *Restoration) Begun() bool { return r.begun }
 
 // SetBegun notes that the first pass is done.
@@ -146,7 +146,7 @@ func (r *Restoration) inTail(w Waiting) bool {
 	return !r.Tail.IsZero() && !w.UpdatedAt.Before(r.Tail) && !w.UpdatedAt.After(r.At.Add(tailClocks))
 }
 
-// GaveBack notes that a delivery was restored.
+// GaveBack notes that a delivery is back on the bus.
 func (r *Restoration) GaveBack(id domain.DeliveryID, revision domain.Revision) {
 	r.restored[r.hash(id)] = revision
 }

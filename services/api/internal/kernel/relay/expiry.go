@@ -7,7 +7,7 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// Expiries counts the certificates, keys and secrets that expire soon, over all accounts.
+// Expiries counts the certificates, keys and secrets that end soon, over all accounts.
 type Expiries interface {
 	CountExpiring(ctx context.Context, now time.Time) ([]domain.ExpiryCount, error)
 	CountExpiringKeys(ctx context.Context, now time.Time) (domain.ExpiryCount, error)
@@ -16,7 +16,7 @@ type Expiries interface {
 	CountExpiringDomains(ctx context.Context) (domain.ExpiryCount, error)
 }
 
-// expiryLook is the time between two counts.
+// expiryLook is the time between two such counts.
 const expiryLook = 5 * time.Second
 
 // watchExpiries updates the metrics of things that expire soon, while this process leads.

@@ -8,8 +8,9 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// advanceJobs sends the pages of the jobs, in turns of one page of one job of each account, until ctx ends. It runs
-// beside the rounds, so that a slow page delays no request. The deliveries of a page go out with the next round.
+// advanceJobs sends the pages of the jobs, in turns of one page of one job of each account, until ctx ends. advanceJobs
+// runs beside the rounds, so that a page that is slow to find holds up no request. The deliveries of a page go out with
+// the next round.
 func (r *Relay) advanceJobs(ctx context.Context) {
 	r.every(ctx, interval, "pages of jobs can't be sent", func() error {
 		for {
@@ -20,7 +21,7 @@ func (r *Relay) advanceJobs(ctx context.Context) {
 	})
 }
 
-// turn sends a page of one job of each account, and reports whether any of the jobs can send another page now.
+// turn reports whether any of the jobs can send another page now.
 func (r *Relay) turn(ctx context.Context) (more bool, err error) {
 	ids, err := r.sendingJobs(ctx)
 	if err != nil {

@@ -78,8 +78,8 @@ func (l *leader) backlog(ctx context.Context) (Backlog, error) {
 	return backlog, err
 }
 
-// requests makes every open request due now that has not been sent, or was sent before the given
-// time. A schedule replaces an outstanding one of the same delivery.
+// requests makes every open request due now that was not sent out yet, or was sent out
+// before the given time. A schedule replaces an outstanding one of the same delivery.
 func (l *leader) requests(ctx context.Context, before time.Time) error {
 	var stuck error
 	after := ""
@@ -201,7 +201,7 @@ func (l *leader) publish(ctx context.Context, n int, start func(i int, done func
 		return nil, nil
 	}
 	var mu sync.Mutex
-	var sent []int // not a named result: acknowledgements may arrive after the return
+	var sent []int // not a result by name: acknowledgements may come after the return
 	var failed []error
 	left := n
 	all := make(chan struct{})

@@ -62,7 +62,7 @@ func (m *metrics) backlog(b Backlog) {
 	m.waiting.WithLabelValues("ordered").Set(float64(b.Ordered))
 }
 
-// reset deletes the metrics that only the leader may have.
+// reset forgets the metrics that only the leader may have.
 func (m *metrics) reset() {
 	m.leader.Set(0)
 	m.unsettledAge.Set(0)

@@ -47,7 +47,7 @@ func (a *missingPlaces) add(m bus.MissingPlaces) {
 	a.wake.Give()
 }
 
-// take returns the places requested since its last call.
+// take returns the places that were asked for since the last call.
 func (a *missingPlaces) take() map[string]bus.MissingPlaces {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -65,8 +65,8 @@ func (r *Relay) announced(body []byte) {
 	r.Poke()
 }
 
-// publishPlaces publishes the events at the missing places, while this process leads. It runs beside the rounds,
-// because all later events of the account wait for these events.
+// publishPlaces publishes the events at the missing places, while this process leads. publishPlaces runs beside the
+// rounds: all later events of the account wait for these events.
 func (l *leader) publishPlaces(ctx context.Context) {
 	trouble := trouble{log: l.log, what: "events that an order waits for can't be published; they are asked for again"}
 	l.asked.lead(true)

@@ -8,7 +8,7 @@ import (
 	"waybill.dev/shared/store/pipeline"
 )
 
-// Upkeep does work that becomes due by time.
+// Upkeep does the work that becomes due with time.
 type Upkeep interface {
 	Maintain(ctx context.Context, now time.Time, retention time.Duration) (pipeline.MaintainResult, error)
 	// ResumeQuotas activates the webhooks that were inactive for a quota whose period has ended since the

@@ -1,6 +1,6 @@
 // Package relay publishes on the bus what the database holds and the bus lacks: events that were
 // committed and never settled, requests for a test, a retry or a replay, and everything that waited in
-// a lost stream. It also deletes data that is older than the retention, and merges the counts of
+// a lost stream. It also ends and deletes what is older than the retention, and merges the counts of
 // statistics. One process does this at a time; the others stand by.
 package relay
 
@@ -40,7 +40,7 @@ const (
 	maintainTimeout = 10 * time.Minute
 )
 
-// Store has the tables that the relay reads and writes.
+// Store has the part of the database that the relay reads and notes.
 type Store interface {
 	Lead(ctx context.Context) (store.Lease, bool, error)
 	Unsettled(ctx context.Context, before time.Time, after pipeline.OutboxCursor, limit int) ([]pipeline.OutboxEvent, pipeline.OutboxCursor, error)
@@ -240,7 +240,7 @@ func (r *Relay) serve(ctx context.Context, lease store.Lease) {
 	}
 }
 
-// every calls a function at intervals until ctx ends. After an error the interval is shorter.
+// every calls a function at intervals until ctx ends, and sooner after an error.
 func (r *Relay) every(ctx context.Context, pause time.Duration, what string, do func() error) {
 	for again.Do(ctx, again.Loop{
 		First: firstBackoff, Longest: maxBackoff, Log: r.log, Fails: "the relay has trouble", Works: "the relay works again", About: []any{"what", what},
@@ -253,7 +253,7 @@ func (r *Relay) every(ctx context.Context, pause time.Duration, what string, do 
 	}
 }
 
-// maintain applies the retention: at the start, and every hour.
+// maintain keeps the retention: at the start, and every hour.
 func (r *Relay) maintain(ctx context.Context) {
 	r.every(ctx, maintainInterval, "old events and deliveries can't be deleted", func() error {
 		result, err := r.maintainOnce(ctx)
@@ -275,7 +275,7 @@ func (r *Relay) maintainOnce(ctx context.Context) (pipeline.MaintainResult, erro
 	return r.store.Maintain(ctx, time.Now(), r.retention)
 }
 
-// trouble logs when a kind of work begins to fail and when it works again, and nothing in between.
+// trouble logs when a kind of work begins to fail and when that is over, and nothing in between.
 type trouble struct {
 	log     *slog.Logger
 	what    string

@@ -93,7 +93,7 @@ func (l *leader) continueRestoring(ctx context.Context, backlog Backlog) error {
 	return nil
 }
 
-// deliveries restores schedules and hold queues on the bus.
+// deliveries gives the bus its schedules and hold queues back.
 func (l *leader) deliveries(ctx context.Context) error {
 	var stuck error
 	after := domain.DeliveryID("")

@@ -30,7 +30,7 @@ func (s Surveyed) Streams(ctx context.Context) (map[string]loss.State, error) {
 	return states, nil
 }
 
-// Backlog is the unfinished work on the bus.
+// Backlog is the work that the bus still has.
 type Backlog struct {
 	Events, Records uint64    // waiting messages, including those in flight
 	OldestEvent     time.Time // publication of the oldest unacknowledged event; zero: none waits
@@ -67,7 +67,7 @@ func (s Surveyed) Backlog(ctx context.Context) (b Backlog, err error) {
 	return b, nil
 }
 
-// oldest returns the age of the oldest unacknowledged message, if any waits.
+// oldest returns the age of the oldest message that was not acknowledged, if any waits.
 func (s Surveyed) oldest(ctx context.Context, waiting uint64, stream, subject string, acknowledged uint64) (time.Time, error) {
 	if waiting == 0 {
 		return time.Time{}, nil

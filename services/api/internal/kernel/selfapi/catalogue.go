@@ -30,7 +30,7 @@ func receiverGuide(context.Context, *Request) (*Response, error) {
 type eventType struct {
 	Type        domain.EventType `json:"type"`
 	Description string           `json:"description"`
-	// Sample is the body of a callback.
+	// Sample is a callback's body.
 	Sample jsontext.Value `json:"sample"`
 }
 

@@ -11,8 +11,8 @@ import (
 type Function interface {
 	// Handle answers a call. An error that is a *problem.Problem is the answer.
 	Handle(ctx context.Context, r *Request) (*Response, error)
-	// Permits reports, without a call, whether a caller has the scopes that the function requires.
-	// principal may be nil.
+	// Permits reports, without a call, whether a caller would get past the scopes that the
+	// function asks for. principal may be nil.
 	Permits(principal *apikey.Principal) bool
 }
 

@@ -19,7 +19,7 @@ import (
 // docs, and have no data of any account.
 const GuidesModule = "docs"
 
-// The exports of the module. Each guide is also an export, under the name of its file.
+// The exports of the module. Each guide is an export too, under the name of its file.
 const (
 	ExportSearchDocs = "searchDocs"
 	ExportReadDoc    = "readDoc"

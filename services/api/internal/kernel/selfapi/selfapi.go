@@ -13,10 +13,10 @@ import (
 	"waybill.dev/shared/problem"
 )
 
-// Module is the name by which route files import the operations.
+// Module is the name that route files import the operations by.
 const Module = "waybill"
 
-// The exports that are not operations of the API.
+// The exports that are no operation of the API.
 const (
 	ExportCatalogue = "listEventTypes"
 	ExportGuide     = "receiverGuide"
@@ -31,9 +31,9 @@ type Operation struct {
 	Scope  domain.Scope
 	Or     domain.Scope // another scope that is enough; empty: none
 	And    domain.Scope // another scope that is required, too; empty: none
-	// News are the kinds of news after which the operation's answer may change.
+	// News are the kinds of news after which its answer may be another.
 	News []news.Kind
-	// Slashes allows slashes in a parameter, which are sent escaped.
+	// Slashes lets a parameter have slashes, which are sent escaped.
 	Slashes bool
 }
 
@@ -83,7 +83,7 @@ func (o *own) Permits(principal *apikey.Principal) bool {
 	return needs.Scope == "" || permits(principal, needs.Scope) || needs.Or != "" && permits(principal, needs.Or)
 }
 
-// ChangesWith returns the kinds of news after which the operation's answer may change.
+// ChangesWith returns the kinds of news after which its answer may be another.
 func (o *own) ChangesWith() []string {
 	kinds := make([]string, len(o.operation.News))
 	for i, kind := range o.operation.News {

@@ -19,7 +19,7 @@ func (c *Call) Answer(status int, value any) error {
 	return c.Send(status, body)
 }
 
-// Send writes a body that is already JSON.
+// Send writes a body that is JSON already.
 func (c *Call) Send(status int, body []byte) error {
 	c.Write(status, contentJSON, body)
 	return nil
@@ -43,7 +43,7 @@ func (c *Call) Created(path string, value any) error {
 // NoContent answers that the work is done, without a body.
 func (c *Call) NoContent() error { return c.Bare(http.StatusNoContent) }
 
-// Bare answers with a status only.
+// Bare answers with a status alone.
 func (c *Call) Bare(status int) error {
 	c.gin.Status(status)
 	c.gin.Writer.WriteHeaderNow()

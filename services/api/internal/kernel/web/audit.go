@@ -25,8 +25,8 @@ func (c *Call) caller() domain.Caller {
 	}
 }
 
-// noteRefusal writes to the audit log that a known caller was refused a change. Refusals that protect the store from
-// load are not written.
+// noteRefusal writes to the audit log that a known caller was refused a change. Refusals that are to spare the store
+// are not written.
 func (c *Call) noteRefusal(err error) {
 	if c.route.Action == "" || c.Principal.Account == "" {
 		return
@@ -41,7 +41,7 @@ func (c *Call) noteRefusal(err error) {
 	})
 }
 
-// plainName matches the names and ids that Waybill makes or accepts. API keys have another form.
+// plainName matches the names and ids that Waybill gives or takes. Its keys have another form.
 var plainName = regexp.MustCompile(`^([a-z0-9-]{1,128}|(key|eusr)_[0-9A-Za-z]{24}|[0-9A-Za-z]{22})$`)
 
 // refusedResources returns the things that the path names, except the account, whose log it is. The name of a thing
@@ -71,14 +71,14 @@ func (c *Call) refusedResources(code problem.Code) []domain.Resource {
 	return list
 }
 
-// creating is the beginning of the names of actions that make one thing.
+// creating is the beginning of the actions that make one thing.
 const creating = "create-"
 
-// triedName matches the names of things that do not exist yet, and hostnames.
+// triedName matches the names of things that are yet to be made, and hostnames.
 var triedName = regexp.MustCompile(`^([a-z0-9.-]{1,253}|[A-Z][A-Z0-9_]{0,63})$`)
 
-// tried returns the name of the thing that a refused request would have made: the name in the body, or for a webhook
-// its host. The name is empty if the body has not been read, or has no such name.
+// tried returns the name of the thing that a refused request was to make: the name in the body, and for a webhook its
+// host. The name is empty if the body has not been read, or has no such name.
 func (c *Call) tried() string {
 	kind, creates := strings.CutPrefix(c.route.Action, creating)
 	if !creates || c.body == nil {

@@ -33,7 +33,7 @@ type Call struct {
 
 	kernel   *kernel
 	gin      *gin.Context
-	route    *route // nil: the path has no route
+	route    *route // nil: the path has none
 	id       string // id of the request
 	template string // template of the path, for logs and metrics
 
@@ -158,7 +158,7 @@ func (c *Call) Made(kind news.Kind, id string) {
 	c.made[kind] = id
 }
 
-// Unchanged notes that the request has changed nothing.
+// Unchanged says that the request has changed nothing.
 func (c *Call) Unchanged() { c.unchanged = true }
 
 // tell announces the changes that the route makes.

@@ -27,7 +27,7 @@ type Changes[T any] []func(*T)
 // Add adds a change.
 func (c *Changes[T]) Add(change func(*T)) { *c = append(*c, change) }
 
-// Apply applies the changes to v.
+// Apply makes the changes to v.
 func (c *Changes[T]) Apply(v *T) {
 	for _, change := range *c {
 		change(v)
@@ -40,7 +40,8 @@ func (c *Changes[T]) Make(v *T) error {
 	return nil
 }
 
-// ReadName reads a required name of minimum to maximum lower-case letters, digits and hyphens.
+// ReadName reads a name of minimum to maximum lower-case letters, digits and hyphens, which
+// must be there.
 func ReadName(f *input.Form, minimum, maximum int) string {
 	f.Require("name")
 	name, ok := f.Text("name", 0, math.MaxInt32)
@@ -80,7 +81,7 @@ func ReadTags(f *input.Form) (tags map[string]string, ok bool) {
 	return tags, true
 }
 
-// Tags reads the tags that the query requires of a resource; nil: none.
+// Tags reads the tags that the query wants a resource to have; nil: none.
 func (c *Call) Tags() map[string]string { return c.Query().Prefixed(tagPrefix) }
 
 // ReadChoice reads a member that must be one of the allowed values.
@@ -105,7 +106,7 @@ func MustBeOneOf[T ~string](allowed []T) string {
 	return "must be one of " + strings.Join(words, ", ")
 }
 
-// PathIn returns the path of a thing that belongs to an account.
+// PathIn returns the path of something that belongs to an account.
 func PathIn(account string, segments ...string) string {
 	var b strings.Builder
 	b.WriteString(accountsPath)

@@ -19,7 +19,7 @@ type limits struct {
 	allowances map[allowanceOf]*allowance
 }
 
-// allowanceOf identifies an allowance.
+// allowanceOf names an allowance.
 type allowanceOf struct {
 	account    string
 	publishing bool

@@ -52,7 +52,7 @@ func (m *metrics) routed(r *route, method string, status int, took time.Duration
 	r.metrics.latency().Observe(took.Seconds())
 }
 
-// request counts a request that no route of the API has answered.
+// request counts a request that no route of ours has answered.
 func (m *metrics) request(method, route string, status int, took time.Duration) {
 	m.requests.WithLabelValues(knownMethod(method), route, class(status)).Inc()
 	m.latency.WithLabelValues(route).Observe(took.Seconds())

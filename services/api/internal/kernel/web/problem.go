@@ -80,7 +80,7 @@ func (c *Call) lacks() error {
 	return problem.Lacking(takes, problem.Scopes{Required: required, Granted: c.Principal.Scopes})
 }
 
-// BootstrapOnly refuses all keys except the bootstrap key.
+// BootstrapOnly refuses all keys but the bootstrap key.
 func (c *Call) BootstrapOnly() {
 	if !c.Bootstrap() {
 		c.Refuse(problem.Lacking("the bootstrap key", problem.Scopes{Granted: c.Principal.Scopes}))

@@ -127,7 +127,7 @@ func (c *Call) Query() *input.Query {
 	return c.query
 }
 
-// Page reads which part of a list the query asks for.
+// Page reads which part of a list the query wants.
 func (c *Call) Page() store.Page {
 	q := c.Query()
 	return store.Page{Limit: q.Integer("limit", 1, MaxPage, MaxPage), Offset: q.Integer("offset", 0, MaxOffset, 0)}

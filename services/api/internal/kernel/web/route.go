@@ -17,7 +17,7 @@ type Route struct {
 	// bucket, keyId a key, and id an entry of the list that the segment before it names. If the thing does not exist,
 	// the answer says so; if a change is refused, the audit log has the thing.
 	Path string
-	// Aliases are other paths with the same answers.
+	// Aliases are paths that are answered as Path is.
 	Aliases []string
 	// Operation is the id of the operation in the OpenAPI document.
 	Operation string
@@ -29,7 +29,7 @@ type Route struct {
 	And domain.Scope
 	// Action is the name of the change in the audit log, as the store writes it; empty: the change is not in that log.
 	Action string
-	// Slashes allows slashes in parameters of the path, which are sent as %2F.
+	// Slashes lets parameters of the path have slashes, which are sent as %2F.
 	Slashes bool
 	// Long is for work without a bound: it gets 20 s instead of 1.8 s.
 	Long bool
@@ -43,9 +43,9 @@ type Route struct {
 	// Tells are the kinds of things that the route changes. Pages and clients that watch the account hear of the change:
 	// with the id in the path, or the id that the handler gives to Made, or without an id, which means many.
 	Tells []news.Kind
-	// Bytes is for bodies that are not JSON. They are not functions for gateway routes either.
+	// Bytes is for bodies that are no JSON. They are no functions for gateway routes either.
 	Bytes bool
-	// Publishing counts the requests apart from all others; see RateLimit.
+	// Publishing has its requests counted apart from all others; see RateLimit.
 	Publishing bool
 	// Handle answers a request. An error is answered with its problem.
 	Handle func(*Call) error

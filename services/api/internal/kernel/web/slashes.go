@@ -44,7 +44,7 @@ func escapedSlash(u *url.URL) bool {
 	return u.RawPath != "" && strings.Count(u.RawPath, "/") != strings.Count(u.Path, "/")
 }
 
-// match reports whether an escaped path matches the route's template, and returns the path's parameters.
+// match reports whether an escaped path has the form of the route's template, and returns the path's parameters.
 func (r *route) match(escaped string) (params gin.Params, ok bool) {
 	template, path := strings.Split(r.Path, "/"), strings.Split(escaped, "/")
 	if len(path) != len(template) {

@@ -15,7 +15,7 @@ const guidesFile = "docs.oas.json"
 
 const (
 	guidePaths = "/mcp/docs/pages/" // beginning of the paths of guides' routes
-	guideIDs   = "doc-"             // beginning of their ids
+	guideIDs   = "doc-"             // begins their ids
 )
 
 // Guides returns the route file with the MCP server of the documentation, with a resource for

@@ -12,7 +12,7 @@ import (
 
 const (
 	schemaPrefix = "#/components/schemas/"
-	// beginning of the names of the API's schemas in the route file
+	// ofAPI begins the names of the API's schemas in the route file.
 	ofAPI = "Api"
 )
 
@@ -53,7 +53,7 @@ func indented(file yaml.MapSlice) ([]byte, error) {
 	return body.Bytes(), nil
 }
 
-// answersOf returns the JSON schema of each operation's successful answer, by operation id.
+// answersOf returns the schema of each operation's good answer in JSON, by its id.
 func answersOf(api yaml.MapSlice) map[string]any {
 	answers := make(map[string]any)
 	for _, path := range object(get(api, "paths")) {

@@ -14,7 +14,7 @@ import (
 // operationsFile is the route file that Tools writes.
 const operationsFile = "operations.oas.json"
 
-// NoTool returns the operations that are not tools, each with the reason.
+// NoTool returns the operations that are no tools, each with the reason.
 func NoTool() map[string]string {
 	const forPeople = "a page for people"
 	return map[string]string{
@@ -229,7 +229,8 @@ func annotations(title, method string, readOnly, destructive bool) yaml.MapSlice
 
 var wordStart = regexp.MustCompile(`([a-z0-9])([A-Z])`)
 
-// snake writes an operation's id in the form of tool names: rotateWebhookSecret is rotate_webhook_secret.
+// snake writes an operation's id as tools are named: rotateWebhookSecret is
+// rotate_webhook_secret.
 func snake(id string) string {
 	return strings.ToLower(wordStart.ReplaceAllString(id, "${1}_${2}"))
 }

@@ -15,7 +15,7 @@ import (
 	"waybill.dev/shared/store/auditlog"
 )
 
-// adminName is the name of the first bucket and the first consumer of a new account.
+// adminName is the name of the bucket and of the consumer that a new account begins with.
 const adminName = "admin"
 
 // CreateAccount makes an account with a bucket admin, which is not retrievable, a consumer admin in

@@ -62,8 +62,8 @@ func (p Parts) weight() store.Weight {
 	return w
 }
 
-// ConsumerView is a consumer with the requested parts, the oldest first and at most 1000 of each
-// kind.
+// ConsumerView is a consumer with the parts that were asked for, oldest first and not more
+// than the first 1000 of each kind.
 type ConsumerView struct {
 	domain.Consumer
 
@@ -71,9 +71,9 @@ type ConsumerView struct {
 	Managers []domain.Manager
 }
 
-// CreateConsumer stores c in its bucket with managers and keys, and sets ids and times. The keys
-// are returned in full. ErrConflict: the bucket has a consumer of that name, or a key exists
-// already; ErrLimit: see CreateManager; ErrNotFound: there is no such bucket.
+// CreateConsumer stores c in its bucket with managers and keys; ids and times are the
+// store's. The keys are returned in full. ErrConflict: the bucket has a consumer of that
+// name, or a key is known; ErrLimit: see CreateManager; ErrNotFound: there is no such bucket.
 func (a *Access) CreateConsumer(ctx context.Context, c domain.Consumer, managers []domain.Manager, keys []domain.APIKey) (ConsumerView, error) {
 	var view ConsumerView
 	err := a.db.Tx(ctx, func(tx *gorm.DB) error {
@@ -135,7 +135,7 @@ func (a *Access) ListConsumers(ctx context.Context, account, bucket string, f Co
 		query := tx.Model(&consumerRow{})
 		if f.ManagerEmail == "" {
 			query = query.Where("bucket_id = ?", b.ID)
-		} else { // IS TRUE makes the database begin with the person: a person manages few consumers, a bucket may have many
+		} else { // IS TRUE: a person manages some consumers, and a bucket may have many
 			query = query.Where("(bucket_id = ?) IS TRUE", b.ID).Where("id IN (SELECT m.consumer_id FROM key_managers m WHERE lower(m.email) = ? AND m.email = ?)", domain.FoldEmail(f.ManagerEmail), f.ManagerEmail)
 		}
 		if f.Search != "" {
@@ -180,8 +180,8 @@ func (a *Access) GetConsumer(ctx context.Context, ref ConsumerRef, with Parts) (
 	return views[0], nil
 }
 
-// consumer returns a consumer and the row of its bucket. With a lock, the bucket is locked as well,
-// and the guard is called.
+// consumer returns a consumer and the row of its bucket. With a lock the bucket is held as
+// well, and the guard has agreed.
 func (a *Access) consumer(tx *gorm.DB, ref ConsumerRef, lock string) (bucketRow, domain.Consumer, error) {
 	outer := store.LockNone
 	if lock != store.LockNone {

@@ -10,7 +10,7 @@ import (
 
 const keysThatEnd = "api_keys k JOIN key_consumers c ON c.id = k.consumer_id JOIN key_buckets b ON b.id = c.bucket_id"
 
-// ExpiringKeys returns an account's keys that expire within ExpirySoon from now on: at most limit,
+// ExpiringKeys returns an account's keys that end within ExpirySoon from now on: at most limit,
 // the soonest first.
 func (a *Access) ExpiringKeys(ctx context.Context, account string, now time.Time, limit int) ([]domain.Expiry, error) {
 	var rows []struct {

@@ -63,8 +63,8 @@ func place(invited bool) string {
 // ofPerson is the condition for the rows of key_managers that name a person. Its parameters are the Sub and the Email.
 const ofPerson = "((m.sub = ? AND m.sub <> '') OR (lower(m.email) = ? AND m.email <> ''))"
 
-// managed has a row for each consumer that a person manages or is invited to manage. A consumer may name a person
-// twice: one accepted row is enough.
+// managed has a row for each consumer that a person manages or is invited to manage. A consumer may name one
+// person twice: one that was accepted is enough.
 const managed = `SELECT b.account, b.name AS bucket, c.name AS consumer, min(m.id) AS named,
 	min(CASE WHEN m.accepted_at IS NOT NULL THEN m.id END) AS accepted, min(m.invited_by) AS invited_by, min(m.created_at) AS invited_at
 	FROM key_managers m JOIN key_consumers c ON c.id = m.consumer_id JOIN key_buckets b ON b.id = c.bucket_id
@@ -219,7 +219,7 @@ func whose(tx *gorm.DB, who Person, managerID string) (m managerRow, c consumerR
 	return m, c, b, err
 }
 
-// AcceptInvitation makes an invited person a full manager. ErrNotFound: there is no such invitation.
+// AcceptInvitation makes an invited person a manager that counts. ErrNotFound: there is no such invitation.
 func (a *Access) AcceptInvitation(ctx context.Context, who Person, managerID string) error {
 	return a.answer(ctx, who, managerID, auditlog.ActionAcceptInvitation, func(open *gorm.DB) *gorm.DB {
 		return open.Model(&managerRow{}).Update("accepted_at", store.InstantOf(a.db.Now()))

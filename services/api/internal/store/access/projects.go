@@ -15,7 +15,7 @@ import (
 // defaultBuckets returns the ends of the names of a new project's buckets.
 func defaultBuckets() []string { return []string{"-production", "-preview", "-working-copy"} }
 
-// CreateProject makes a project with its three buckets, which are retrievable, or fails as a whole.
+// CreateProject makes a project with its three buckets, which are retrievable, or nothing.
 // ErrConflict: the account has a project of that name, or one of the buckets.
 func (a *Access) CreateProject(ctx context.Context, account, name string) (domain.Project, error) {
 	var row projectRow

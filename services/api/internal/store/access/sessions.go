@@ -204,8 +204,8 @@ func (a *Access) EndSession(ctx context.Context, hash []byte) error {
 	return store.Wrap("end session", err)
 }
 
-// EndOtherSessions ends all sessions of the key or the manager of s except s itself, and its unused
-// codes.
+// EndOtherSessions ends all sessions of the key or the manager of s but s itself, and its
+// unused codes.
 func (a *Access) EndOtherSessions(ctx context.Context, s Session) error {
 	err := a.db.Again(ctx, func() error {
 		return a.db.Writing(ctx).Where("account = ? AND key_id = ? AND manager_id = ? AND id <> ?", s.Account, s.KeyID, s.ManagerID, s.ID).
