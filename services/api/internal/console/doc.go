@@ -42,16 +42,16 @@
 //     is read with Try, whose problem the template "unavailable" shows: no right, no such operation.
 //   - Answers are read into the exported types of the API's families, and web.Listing and web.CursorPage of
 //     them. A page adds methods by embedding one.
-//   - The first Get of a page is of what the page is about. Its problem is the page's.
+//   - The first Get of a page reads the thing that the page is about. Its problem becomes the page's problem.
 //   - GET changes nothing. What changes is a form with method="post" to a route of method POST. It
 //     ends with [Page.Done], which says what was done on the page that it leads to, with
 //     [Page.ShowInvalid] when the form had faults, or with the error.
-//   - What destroys asks first: a GET route that calls [Page.ShowConfirm].
+//   - A destructive action asks first: by a GET route that calls [Page.ShowConfirm].
 //   - Everything works without a script. No style attribute, no inline script, no template.HTML,
 //     no third party: the policy forbids them.
 //   - [Page.May] leaves out an act that the API would refuse. [Page.Has] reports whether another
 //     package's page is there to be linked.
-//   - What a page needs stands in [NavEntry.Scopes]: neither the menu nor [Page.Has] leads there without.
+//   - The scopes that a page needs are in [NavEntry.Scopes]: without them, neither the menu nor [Page.Has] leads there.
 //   - Parameters of paths have the names that [Route] lists. A test fills them in.
 //
 // A form keeps what was typed and shows the API's faults where they belong:

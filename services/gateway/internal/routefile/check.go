@@ -82,7 +82,7 @@ func (s *source) arguments() {
 		return
 	}
 	if slices.ContainsFunc(s.loader.faults, func(f Fault) bool { return f.File == s.file && f.Operation == s.operation }) {
-		return // the loop would repeat some of it
+		return // the error of Input would repeat some of them
 	}
 	if _, err := s.Input(); err != nil {
 		s.fault(s.route.Pointer()+"/mcp", "%s; with enabled false it is left out for AI clients", err)
