@@ -120,7 +120,7 @@ func (r *Reader) Int() int {
 	return int(n)
 }
 
-// Length reads the number of items that follow. Each item has at least least bytes, so no memory is allocated for
+// Length reads the number of items that follow. Each item has least bytes or more, so no memory is allocated for
 // a number that is too large.
 func (r *Reader) Length(least int) int {
 	n := r.Count()

@@ -62,7 +62,7 @@ func lockedForDays(ctx context.Context, db interface {
 	})
 }
 
-// addPartition makes the partition of table for rows from from on and before until.
+// addPartition makes the partition of table for the rows at or after from and before until.
 func addPartition(ctx context.Context, tx pgx.Tx, table, name, from, until string) error {
 	_, err := tx.Exec(ctx, fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s (LIKE %s INCLUDING ALL)", name, table))
 	if err != nil {

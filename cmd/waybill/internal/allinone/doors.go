@@ -25,8 +25,8 @@ const (
 	// doorsFile is the file in the data directory with the ports, so that they stay the same after a
 	// restart.
 	doorsFile = "deployment-ports.json"
-	// mostDoors is how many deployments have a port at a time. A further one replaces the one that has
-	// not been asked for for the longest time.
+	// mostDoors is how many deployments have a port at a time. A further one replaces the one whose
+	// last request is the oldest.
 	mostDoors = 64
 )
 
