@@ -35,31 +35,39 @@ type Env struct {
 // builder makes a handler from its options and notes their faults in the form.
 type builder func(options *input.Form, op *routefile.Operation, env *Env) route.Handler
 
-func builderOf(export string) builder {
-	switch export {
-	case "staticHandler":
-		return newStatic
-	case "redirectHandler":
-		return newRedirect
-	case "openApiSpecHandler":
-		return newSpec
-	case "urlForwardHandler":
-		return newForward
-	case "urlRewriteHandler":
-		return newRewrite
+// builders returns the builders of handlers, in the order in which faults name them.
+func builders() []struct {
+	export string
+	build  builder
+} {
+	return []struct {
+		export string
+		build  builder
+	}{
+		{"staticHandler", newStatic}, {"urlForwardHandler", newForward}, {"urlRewriteHandler", newRewrite}, {"redirectHandler", newRedirect},
+		{"openApiSpecHandler", newSpec},
 	}
-	return nil
 }
 
-// exports are the gateway's handlers that builderOf makes, and that of MCP servers.
-const exports = "staticHandler, urlForwardHandler, urlRewriteHandler, redirectHandler, openApiSpecHandler, mcpServerHandler"
+// builderOf returns the builder of a handler. If there is none, it returns nil and the fault, which lists the handlers.
+func builderOf(export string) (builder, string) {
+	var names []string
+	for _, b := range builders() {
+		if b.export == export {
+			return b.build, ""
+		}
+		names = append(names, b.export)
+	}
+	names = append(names, "mcpServerHandler") // which the MCP server makes
+	return nil, "handler/export is not one of " + routefile.Runtime + ": " + strings.Join(names, ", ")
+}
 
 // New makes the handler of an operation. faults are sentences about it. They never contain the value of
 // an option.
 func New(op *routefile.Operation, env Env) (handler route.Handler, faults []string) {
-	build := builderOf(op.Handler.Export)
+	build, fault := builderOf(op.Handler.Export)
 	if build == nil {
-		return nil, []string{"handler/export is not one of " + routefile.Runtime + ": " + exports}
+		return nil, []string{fault}
 	}
 	options := op.Handler.Options
 	if len(options) == 0 {

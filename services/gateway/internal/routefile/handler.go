@@ -122,7 +122,7 @@ const (
 	VariableBuild       = ownPrefix + "BUILD_ID"
 )
 
-// VariableVersion is the one that the server's own route files may name: the version of the process.
+// VariableVersion is the version of the process. Of Waybill's own variables, only this one may stand in the server's own route files.
 const VariableVersion = ownPrefix + "VERSION"
 
 // IsOwn reports whether a variable is one of Waybill's own, in any spelling: on some systems the
