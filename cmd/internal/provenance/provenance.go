@@ -1,14 +1,20 @@
 // Package provenance reads the marks of measured numbers on pages: the day, the commit and the command of the
-// measurement, and a hash of the measured code. The hash shows when a number is older than that code.
+// measurement, and a hash of the measured code without its comments. The hash shows when a number is older than that code.
 package provenance
 
 import (
+	"archive/tar"
+	"bytes"
 	"context"
-	"crypto/sha1" //nolint:gosec // Git names a file's content by it; nobody is kept out with it
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"go/scanner"
+	"go/token"
+	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path"
@@ -50,38 +56,42 @@ func Read(text string) (marks []Mark, at []int) {
 
 // Hash returns the hash of the present files of the folders below root.
 func Hash(root string, folders []string) (string, error) {
-	files, blobs := os.DirFS(root), make(map[string]string)
+	files, code := os.DirFS(root), make(map[string][]byte)
 	for _, folder := range folders {
 		err := fs.WalkDir(files, folder, func(name string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || !counts(name) {
 				return err
 			}
-			content, err := fs.ReadFile(files, name)
-			sum := sha1.Sum(slices.Concat(fmt.Appendf(nil, "blob %d\x00", len(content)), content)) //nolint:gosec // as Git does
-			blobs[name] = hex.EncodeToString(sum[:])
+			code[name], err = fs.ReadFile(files, name)
 			return err
 		})
 		if err != nil {
 			return "", fmt.Errorf("hash what figures measure: %w", err)
 		}
 	}
-	return hash(blobs), nil
+	return hash(code), nil
 }
 
 // HashAt returns the hash of the folders' files at a commit.
 func HashAt(ctx context.Context, root, commit string, folders []string) (string, error) {
-	text, err := git(ctx, root, append([]string{"ls-tree", "-r", commit, "--"}, folders...)...)
+	packed, err := git(ctx, root, "archive", commit)
 	if err != nil {
 		return "", err
 	}
-	blobs := make(map[string]string)
-	for line := range strings.Lines(text) {
-		entry, name, ok := strings.Cut(strings.TrimSpace(line), "\t")
-		if fields := strings.Fields(entry); ok && len(fields) == 3 && counts(name) {
-			blobs[name] = fields[2]
+	code := make(map[string][]byte)
+	for files := tar.NewReader(strings.NewReader(packed)); ; {
+		header, err := files.Next()
+		if errors.Is(err, io.EOF) {
+			return hash(code), nil
+		}
+		below := func(folder string) bool { return strings.HasPrefix(header.Name, folder+"/") }
+		if err == nil && header.Typeflag == tar.TypeReg && counts(header.Name) && slices.ContainsFunc(folders, below) {
+			code[header.Name], err = io.ReadAll(files)
+		}
+		if err != nil {
+			return "", fmt.Errorf("read the files of commit %s: %w", commit, err)
 		}
 	}
-	return hash(blobs), nil
 }
 
 // Commit returns the measured commit: the last one, with a plus when there are uncommitted changes. Root is the root
@@ -90,9 +100,11 @@ func Commit(ctx context.Context) (root, commit string, err error) {
 	if root, err = git(ctx, "", "rev-parse", "--show-toplevel"); err != nil {
 		return "", "", err
 	}
+	root = strings.TrimSpace(root)
 	if commit, err = git(ctx, root, "rev-parse", "--short=8", "HEAD"); err != nil {
 		return "", "", err
 	}
+	commit = strings.TrimSpace(commit)
 	changed, err := git(ctx, root, "status", "--porcelain", "--untracked-files=no")
 	if changed != "" {
 		commit += "+"
@@ -107,7 +119,7 @@ func git(ctx context.Context, dir string, args ...string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("git %s: %w", strings.Join(args, " "), err)
 	}
-	return strings.TrimSpace(string(out)), nil
+	return string(out), nil
 }
 
 // counts reports whether a file counts for the hash: it is code that runs, not a test and not a page.
@@ -121,15 +133,30 @@ func counts(name string) bool {
 	return false
 }
 
-func hash(blobs map[string]string) string {
-	names := make([]string, 0, len(blobs))
-	for name := range blobs {
-		names = append(names, name)
-	}
-	slices.Sort(names)
+// hash returns the hash of files by their names. Comments and blanks of Go do not count: they cost nothing.
+func hash(code map[string][]byte) string {
 	sum := sha256.New()
-	for _, name := range names {
-		fmt.Fprintf(sum, "%s %s\n", name, blobs[name])
+	for _, name := range slices.Sorted(maps.Keys(code)) {
+		text := code[name]
+		if path.Ext(name) == ".go" {
+			text = tokens(text)
+		}
+		fmt.Fprintf(sum, "%s %d\n%s", name, len(text), text)
 	}
 	return hex.EncodeToString(sum.Sum(nil))[:12]
+}
+
+// tokens returns the tokens of Go code, one a line, without comments.
+func tokens(code []byte) []byte {
+	var s scanner.Scanner
+	var b bytes.Buffer
+	file := token.NewFileSet()
+	s.Init(file.AddFile("", file.Base(), len(code)), code, nil, 0)
+	for {
+		_, kind, text := s.Scan()
+		if kind == token.EOF {
+			return b.Bytes()
+		}
+		fmt.Fprintf(&b, "%s %s\n", kind, text)
+	}
 }

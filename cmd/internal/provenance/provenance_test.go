@@ -73,8 +73,9 @@ func TestHash(t *testing.T) {
 	write("a/a_test.go", "package a\n")
 	write("a/README.md", "text\n")
 	write("c/c.go", "package c // more\n")
+	write("b/b.go", "// Package b is b.\npackage   b\n")
 	if now() != first {
-		t.Error("a test, a page and another folder change the hash")
+		t.Error("a test, a page, another folder and a comment change the hash")
 	}
 	for _, name := range []string{"a/a.go", "a/deep/x.sql"} {
 		before := now()
