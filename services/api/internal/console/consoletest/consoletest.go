@@ -55,8 +55,8 @@ func Templates(t *testing.T, m console.Module, samples map[string][]any) {
 	}
 }
 
-// pointer matches a pointer as fmt writes it.
-var pointer = regexp.MustCompile(`&lt;nil&gt;|0x[0-9a-f]{9}`)
+// pointer matches a pointer as fmt writes it, also with its digits grouped as those of a number.
+var pointer = regexp.MustCompile(`&lt;nil&gt;|0x[0-9a-f\x{202f}]{9}`)
 
 // Check returns what is wrong with a part of a page.
 func Check(text string) error {

@@ -27,8 +27,11 @@ func (l line) Metered() bool { return l.Usage != nil }
 // Used returns the usage in the current period.
 func (l line) Used() int64 { return web.Value(l.Usage) }
 
+// Over returns the usage above the limit.
+func (l line) Over() int64 { return web.Value(l.Overage) }
+
 // Limit returns how much the period allows.
-func (l line) Limit() int64 { return l.Used() + web.Value(l.Balance) - web.Value(l.Overage) }
+func (l line) Limit() int64 { return l.Used() + web.Value(l.Balance) - l.Over() }
 
 // Max, Low and High return the values of the bar: from Low on it warns, above High nothing is left.
 func (l line) Max() int64  { return max(l.Limit(), 1) }
