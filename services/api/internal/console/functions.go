@@ -14,6 +14,7 @@ import (
 
 	"waybill.dev/services/api/internal/console/words"
 	"waybill.dev/services/api/internal/kernel/web"
+	"waybill.dev/shared/domain"
 	"waybill.dev/shared/look"
 )
 
@@ -23,6 +24,8 @@ func functions(a *look.Assets) template.FuncMap {
 	own := template.FuncMap{
 		"pretty": Pretty, "number": Number, "percent": percent, "millis": Millis, "path": pathOf, "query": queryOf,
 		"reason": func(code *string) string { return words.Reason(web.Value(code)) },
+		"action": words.Action,
+		"period": func(of any) string { return words.Period(domain.Cadence(look.Text(of))) },
 		"field":  newField, "hint": withHint, "required": withRequired, "options": withOptions, "rows": withRows,
 		"typed": withType, "place": withPlace, "wide": asWide, "list": func(items ...any) []any { return items },
 		"option": func(value, label string) Option { return Option{value, label} },

@@ -12,6 +12,7 @@ import (
 
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/deliverylog"
+	"waybill.dev/services/api/internal/console/words"
 	"waybill.dev/services/api/internal/kernel/audit"
 	"waybill.dev/services/api/internal/kernel/web"
 	"waybill.dev/shared/domain"
@@ -58,6 +59,14 @@ type line struct {
 
 type link struct{ Type, Name, ID, Path string }
 
+// nameless returns 1 for a resource that only its id is known of, and else 0.
+func (l link) nameless() int {
+	if l.Name == "" {
+		return 1
+	}
+	return 0
+}
+
 type view struct {
 	Form     *console.Form
 	Range    console.Range
@@ -98,9 +107,9 @@ func show(p *console.Page) error {
 		hooks, _ = deliverylog.ReadWebhooks(p)
 	}
 	for _, e := range a.Data {
-		l := line{Entry: e, Verb: actionLabel(e.Action)}
+		l := line{Entry: e, Verb: words.Action(e.Action)}
 		for _, r := range e.Resources {
-			to := link{r.Type, web.Value(r.Metadata).Name, r.ID, pageOf(r)}
+			to := link{words.Resource(r.Type), web.Value(r.Metadata).Name, r.ID, pageOf(r)}
 			if r.Type == auditlog.ResourceWebhook {
 				to.Name = hooks.Of(domain.WebhookID(r.ID)).Name()
 			}
@@ -110,14 +119,12 @@ func show(p *console.Page) error {
 			}
 			l.Links = append(l.Links, to)
 		}
-		slices.Reverse(l.Links) // the resource first, then the resources that contain it
+		slices.Reverse(l.Links) // the resource first, then the resources that contain it; an id tells less than a name
+		slices.SortStableFunc(l.Links, func(a, b link) int { return a.nameless() - b.nameless() })
 		v.Lines = append(v.Lines, l)
 	}
 	return p.Show("audit.html", "Audit", v)
 }
-
-// actionLabel writes an action in plain words: "create bucket".
-func actionLabel(action string) string { return strings.ReplaceAll(action, "-", " ") }
 
 // command returns the command for the page's list.
 func command(query url.Values) string {

@@ -91,6 +91,16 @@ func changes(p *console.Page) ([]audit.Entry, error) {
 	return answer.Data, err
 }
 
+// Pending returns how many migrations are not applied.
+func (v systemView) Pending() (n int) {
+	for _, m := range v.Migrations {
+		if !m.Applied {
+			n++
+		}
+	}
+	return n
+}
+
 type systemView struct {
 	Process     Process
 	Ready       bool
@@ -167,7 +177,7 @@ func (o *Options) look(ctx context.Context, v *systemView) {
 		if err := o.Store.Ping(asking); err != nil {
 			v.NoDatabase = true
 		} else {
-			v.Ping = "below 1 ms"
+			v.Ping = "< 1 ms"
 			if took := time.Since(begun); took >= time.Millisecond {
 				v.Ping = took.Round(time.Millisecond).String()
 			}

@@ -4,9 +4,12 @@ package words
 import (
 	"cmp"
 	"strconv"
+	"strings"
+	"unicode"
 
 	"waybill.dev/services/api/internal/families/receivers"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store/auditlog"
 )
 
 // Scope says what a scope is for.
@@ -150,4 +153,56 @@ func disabledText(reason domain.DisabledReason) string {
 		return "paused"
 	}
 	return ""
+}
+
+// Period returns the text for the length of a period of a plan.
+func Period(c domain.Cadence) string { return cmp.Or(periodText(c), string(c)) }
+
+func periodText(c domain.Cadence) string {
+	switch c {
+	case domain.Hourly:
+		return "an hour"
+	case domain.Daily:
+		return "a day"
+	case domain.Weekly:
+		return "a week"
+	case domain.TwoWeekly:
+		return "two weeks"
+	case domain.FourWeekly:
+		return "four weeks"
+	case domain.Monthly:
+		return "a month"
+	case domain.Quarterly:
+		return "three months"
+	case domain.HalfYearly:
+		return "six months"
+	case domain.TwelveMonths:
+		return "twelve months"
+	case domain.Yearly:
+		return "a year"
+	}
+	return ""
+}
+
+// Action returns the text for an action of the audit log: "create bucket".
+func Action(action string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(action, "client-mtls-ca-certificate", "CA certificate"), "-", " ")
+}
+
+// Resource returns the text for the type of a resource of the audit log: "signing key".
+func Resource(kind string) string {
+	if kind == auditlog.ResourceClientCA {
+		return "CA certificate"
+	}
+	var text strings.Builder
+	for _, r := range kind {
+		switch {
+		case r == '-':
+			r = ' '
+		case unicode.IsUpper(r):
+			text.WriteByte(' ')
+		}
+		text.WriteRune(unicode.ToLower(r))
+	}
+	return text.String()
 }

@@ -46,6 +46,7 @@ func TestEachCodeHasWords(t *testing.T) {
 		{"DeliveryReason", "", reasonText},
 		{"AttemptClass", "", func(code string) string { return classText(domain.Class(code)) }},
 		{"WebhookHealth", "state", func(code string) string { return stateText(receivers.State(code)) }},
+		{"Cadence", "", func(code string) string { return periodText(domain.Cadence(code)) }},
 		{"Webhook", "disabledReason", func(code string) string { return disabledText(domain.DisabledReason(code)) }},
 	} {
 		schema := d.Components.Schemas[of.schema]
@@ -76,7 +77,7 @@ func TestUnknownCodes(t *testing.T) {
 	t.Parallel()
 	const unknown = "newOne"
 	disabled := domain.DisabledReason(unknown)
-	for _, got := range []string{Reason(unknown), Class(unknown), State(unknown), Disabled(&disabled)} {
+	for _, got := range []string{Reason(unknown), Class(unknown), State(unknown), Period(unknown), Disabled(&disabled)} {
 		if got != unknown {
 			t.Errorf("%q is shown as %q", unknown, got)
 		}
