@@ -174,20 +174,28 @@ func (c *crawl) accessible(kind, path string) {
 	}
 	for _, width := range []int64{1440, 1200, 1024, narrow} {
 		c.size(width)
-		for _, found := range must[[]string](c.tab, listFaults) {
-			c.Errorf("%s (%s), %d px: %s", kind, path, width, found)
+		for _, faults := range []string{listFaults, placeFaults} {
+			for _, found := range must[[]string](c.tab, faults) {
+				c.Errorf("%s (%s), %d px: %s", kind, path, width, found)
+			}
 		}
 	}
 	c.colours("light")
 	c.size(wide)
 }
 
-// listFaults finds rows of lists that are more than a line of 36 px, tables that must be moved sideways,
-// and words of up to 24 letters that are broken.
-const listFaults = `[...document.querySelectorAll("table.list")].filter((table) => table.checkVisibility()).flatMap((table) => {
+// listFaults finds rows of lists that are more than a line of 36 px, tables that must be moved sideways, headings that are
+// not above their columns, badges, times, numbers and buttons that are cut, and words of up to 24 letters that are broken.
+const listFaults = columnFaults + `[...document.querySelectorAll("table.list")].filter((table) => table.checkVisibility()).flatMap((table) => {
 	const faults = [], over = table.parentElement.scrollWidth - table.parentElement.clientWidth;
 	if (over > 0) faults.push("a table is " + over + " px too wide: " + table.innerText.slice(0, 200));
-	if (!table.matches(".prose")) {
+	faults.push(...columnFaults(table));
+	for (const cell of table.querySelectorAll("td")) if (cell.checkVisibility()) {
+		const end = cell.getBoundingClientRect().right + 1, part = [...cell.querySelectorAll(".badge, wb-time, .counts, .usage, .button")].find((part) => part.getBoundingClientRect().right > end);
+		if (part) faults.push("it is cut: " + part.innerText);
+		else if (cell.matches(".fit, .num") && cell.scrollWidth > cell.clientWidth + 1) faults.push("it is cut: " + cell.innerText);
+	}
+	if (!table.matches(".wraps")) {
 		const tall = [...table.tBodies].flatMap((body) => [...body.rows]).filter((row) => row.getBoundingClientRect().height > 36);
 		if (tall[0]) faults.push("a row of " + tall[0].getBoundingClientRect().height + " px: " + tall[0].innerText);
 	}
@@ -200,6 +208,29 @@ const listFaults = `[...document.querySelectorAll("table.list")].filter((table) 
 	}
 	return faults.slice(0, 4);
 })`
+
+// columnFaults finds the headings of a table that are not above their columns.
+const columnFaults = `var columnFaults = (table) => {
+	const head = table.tHead?.rows[0], row = [...table.tBodies].flatMap((body) => [...body.rows]).find((row) => row.cells.length === head?.cells.length);
+	if (!row || getComputedStyle(row).display !== "table-row") return [];
+	return [...row.cells].filter((cell) => cell.checkVisibility()).map((cell) => [head.cells[cell.cellIndex], cell.getBoundingClientRect()]).filter(([heading, under]) => {
+		const over = heading.getBoundingClientRect();
+		return Math.abs(over.left - under.left) > 1 || Math.abs(over.right - under.right) > 1;
+	}).map(([heading]) => "a heading is not above its column: " + heading.innerText);
+};
+`
+
+// placeFaults finds ids that are on more than a line, fields of a filter that differ in height, and, in a wide window, those
+// that are on more than a line.
+const placeFaults = `(() => {
+	const faults = [...document.querySelectorAll("main .id code")].filter((id) => id.checkVisibility() && id.getBoundingClientRect().height > 24).map((id) => "an id on several lines: " + id.innerText);
+	for (const form of document.querySelectorAll("main form.filters")) {
+		const fields = [...form.querySelectorAll(":scope > .field :is(input, select)")].filter((field) => field.checkVisibility()).map((field) => field.getBoundingClientRect());
+		if (new Set(fields.map((box) => Math.round(box.height))).size > 1) faults.push("fields of several heights: " + form.innerText);
+		if (innerWidth >= 1440 && new Set(fields.map((box) => Math.round(box.top))).size > 1) faults.push("a filter of several lines: " + form.innerText);
+	}
+	return faults;
+})()`
 
 var asset = regexp.MustCompile(`(?:src|href)="(/console/assets/[^"]+)"`)
 

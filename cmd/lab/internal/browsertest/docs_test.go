@@ -27,6 +27,21 @@ const foreign = `(() => {
   return [...faults].slice(0, 20);
 })()`
 
+// The headings of tables are above their columns.
+func TestTablesOfDocs(t *testing.T) {
+	t.Parallel()
+	b := newTab(t)
+	for _, page := range []string{"/docs/receivers", "/docs/glossary", "/docs/problems", "/docs/asyncapi"} {
+		b.open(page)
+		for _, width := range []int64{wide, narrow} {
+			b.size(width)
+			for _, fault := range must[[]string](b, columnFaults+`[...document.querySelectorAll("table.list")].flatMap(columnFaults)`) {
+				t.Errorf("%s, %d px: %s", page, width, fault)
+			}
+		}
+	}
+}
+
 // The page of the HTTP API looks as all others do, light and dark, with operations open and while one is tried.
 func TestViewerHasOurLook(t *testing.T) {
 	t.Parallel()

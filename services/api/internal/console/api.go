@@ -50,6 +50,14 @@ type Problem struct {
 	NoOperation bool `json:"-"`
 }
 
+// Told returns the detail for people, who see the faults beside their fields.
+func (p *Problem) Told() string {
+	if told, found := strings.CutSuffix(p.Detail, "; see errors."); found {
+		return told + "."
+	}
+	return p.Detail
+}
+
 // Fault is one fault of the data that was sent.
 type Fault struct {
 	Pointer   string `json:"pointer"`

@@ -282,7 +282,7 @@ func image(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.W
 // table writes a table in a frame that can be scrolled when the table is wider than the page.
 func table(w util.BufWriter, _ []byte, _ ast.Node, entering bool) (ast.WalkStatus, error) {
 	if entering {
-		_, _ = w.WriteString(`<div class="scroll" tabindex="0"><table class="list prose">` + "\n")
+		_, _ = w.WriteString(`<div class="scroll" tabindex="0"><table class="list wraps">` + "\n")
 	} else {
 		_, _ = w.WriteString("</table></div>\n")
 	}

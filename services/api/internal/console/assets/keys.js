@@ -154,12 +154,18 @@ function help() {
   const box = dialog("help", "Keys");
   const list = document.createElement("dl");
   list.className = "facts";
-  const lines = [["Ctrl K", "find"], ["/", "search"], ["g, then a letter", places().filter((l) => l.dataset.key).map((l) => `${l.dataset.key} ${l.textContent.trim()}`).join(", ")],
+  const lines = [["Ctrl K", "find"], ["/", "search"], ["g, then a letter", ...places().filter((l) => l.dataset.key).map((l) => [l.dataset.key, l.textContent.trim()])],
     ["j k", "next and previous row"], ["Enter", "open"], ["x", "choose"], ["r", "the row's act"], [".", "the page's acts"], ["l", "live or paused"], ["?", "this help"]];
-  for (const [key, text] of lines) {
+  const sign = (key) => Object.assign(document.createElement("kbd"), { textContent: key });
+  for (const [key, ...of] of lines) {
     const line = document.createElement("div"), name = document.createElement("dt"), value = document.createElement("dd");
-    name.append(Object.assign(document.createElement("kbd"), { textContent: key }));
-    value.textContent = text;
+    name.append(sign(key));
+    value.append(...of.map((place) => {
+      if (typeof place === "string") return place;
+      const to = document.createElement("span");
+      to.append(sign(place[0]), " ", place[1]);
+      return to;
+    }));
     line.append(name, value);
     list.append(line);
   }
