@@ -97,7 +97,7 @@ func TestMendAnAddressByKeyboard(t *testing.T) {
 	b.shows("404") // why
 	delivery := must[string](b, "location.pathname")
 
-	b.enter(hook.ID)
+	b.enter(strings.TrimPrefix(hook.URL, "http://"))
 	b.await(`location.pathname.startsWith("/console/webhooks/")`)
 	b.enter("Settings", "Deliveries")
 	b.await(`location.pathname.endsWith("/settings")`)

@@ -2,6 +2,7 @@ package access
 
 import (
 	"net/url"
+	"strings"
 
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/families/buckets"
@@ -21,10 +22,10 @@ func find(p *console.Page) []console.Hit {
 	}
 	for _, b := range answer.Data {
 		in := place{Bucket: b.Name}
-		hits = append(hits, console.Hit{Label: b.Name, More: "bucket " + b.Description, Path: in.Path(), Icon: "access"})
+		hits = append(hits, console.Hit{Label: b.Name, More: strings.TrimSuffix("bucket · "+b.Description, " · "), Path: in.Path(), Icon: "access"})
 		for _, c := range web.Value(b.Consumers) {
 			in.Consumer = c.Name
-			more := "consumer in " + b.Name + " " + c.Description
+			more := strings.TrimSuffix("consumer in "+b.Name+" · "+c.Description, " · ")
 			hits = append(hits, console.Hit{Label: c.Name, More: more, Path: in.Path(), Icon: "access"})
 			if mayChange(p, c.Scopes) {
 				hits = append(hits, console.Hit{Label: "New key for " + c.Name, More: more, Path: in.Path("new-key"), Icon: "plus", Act: true})

@@ -84,7 +84,8 @@ type view struct {
 	Untold    []row // alerts that would have been sent if a webhook were registered for them
 	Paging    console.Paging
 	Later     bool // not the first page
-	Type      string
+	Form      *console.Form
+	Range     console.Range
 	Types     []console.Option
 	Receivers deliverylog.Webhooks
 	Known     bool // the session may see the receivers
@@ -92,15 +93,18 @@ type view struct {
 }
 
 func list(p *console.Page) error {
-	query := p.Pick("cursor", "type")
-	kind := p.Query("type")
+	query, form := p.Filters("type", "since", "until")
+	kind := query.Get("type")
+	if cursor := p.Query("cursor"); cursor != "" {
+		query.Set("cursor", cursor)
+	}
 	query.Set("source", string(domain.SourceWaybill))
 	query.Set("limit", strconv.Itoa(perPage))
 	var page web.CursorPage[alert]
 	if err := p.API.Get("/v1/events", query, &page); err != nil {
 		return err
 	}
-	v := view{Paging: p.Paging(page.NextCursor), Later: p.Query("cursor") != "", Type: kind, Types: console.Choices("all", domain.AlertTypes()...), MayMake: p.May(domain.ScopeWebhooksWrite)}
+	v := view{Paging: p.Paging(page.NextCursor), Later: p.Query("cursor") != "", Form: form, Range: p.Range(form, "since", "until"), Types: console.Choices("any", domain.AlertTypes()...), MayMake: p.May(domain.ScopeWebhooksWrite)}
 	hooks, unknown := deliverylog.ReadWebhooks(p)
 	v.Known = unknown == nil
 	for _, hook := range hooks {

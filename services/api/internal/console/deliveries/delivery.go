@@ -36,6 +36,14 @@ type deliveryView struct {
 	Unexplained *console.Problem
 }
 
+// Receiver returns the webhook's address without the scheme, or its id.
+func (v *deliveryView) Receiver() string {
+	if _, rest, found := strings.Cut(v.Webhook.URL, "://"); found {
+		return strings.TrimSuffix(rest, "/")
+	}
+	return string(v.WebhookID)
+}
+
 // pages says which pages of other packages exist.
 type pages struct{ Shipment, Webhook bool }
 

@@ -2,6 +2,7 @@
 package deliverylog
 
 import (
+	"cmp"
 	"net/url"
 	"strings"
 
@@ -72,8 +73,11 @@ func (w Webhooks) Of(id domain.WebhookID) Webhook {
 	return Webhook{webhooks.Webhook{ID: id}}
 }
 
-// Name returns the name of a webhook in lists: its address without the scheme, or its id.
-func (w Webhook) Name() string {
+// Name returns the name of a webhook in lists: its description, or else its address.
+func (w Webhook) Name() string { return cmp.Or(w.Description, w.Address()) }
+
+// Address returns the webhook's address without the scheme, or its id.
+func (w Webhook) Address() string {
 	if w.URL == nil {
 		return string(w.ID)
 	}
@@ -81,12 +85,20 @@ func (w Webhook) Name() string {
 	return strings.TrimSuffix(rest, "/")
 }
 
+// Beside returns what stands beside the name of a webhook: its address, if the name is another.
+func (w Webhook) Beside() string {
+	if w.Description == "" {
+		return ""
+	}
+	return w.Address()
+}
+
 // Options returns the webhooks as options of a field, always including the chosen one.
 func (w Webhooks) Options(chosen string) []console.Option {
 	list := []console.Option{{Value: "", Label: "any"}}
 	known := chosen == ""
 	for _, one := range w {
-		list = append(list, console.Option{Value: string(one.ID), Label: console.Visible(strings.TrimPrefix(one.Description+" · "+one.Name(), " · "))})
+		list = append(list, console.Option{Value: string(one.ID), Label: console.Visible(strings.TrimPrefix(one.Description+" · "+one.Address(), " · "))})
 		known = known || string(one.ID) == chosen
 	}
 	if !known {

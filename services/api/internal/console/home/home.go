@@ -91,7 +91,7 @@ type view struct {
 	Waiting    int              // deliveries that have not come to their end
 	Oldest     *receivers.Oldest
 	Over       bool // there may be more failed deliveries, and an older one
-	Failed     []deliveries.Delivery
+	Failed     []failure
 	NoFailed   *console.Problem
 	Ends       int     // number of things that expire within 14 days
 	FirstEnd   *string // the first expiry
@@ -103,6 +103,13 @@ type view struct {
 	Types      []console.Option
 	// Available pages of other packages.
 	Deliveries, NewWebhook, Events bool
+}
+
+// failure is a delivery that failed for good, with the name of its webhook.
+type failure struct {
+	deliveries.Delivery
+
+	Webhook string
 }
 
 // few is how many of a list are shown here.
@@ -120,11 +127,13 @@ func show(p *console.Page) error {
 		v.Figures, v.Bars = reckon(rows.Data, p.Now(), &v.Span)
 		p.CLI("statistics --step " + v.Span.Unit)
 	}
-	v.troubles(p)
+	hooks := v.troubles(p)
 	var failed deliverylog.Page
 	// Tests are left out: a receiver that refuses a forged one is good.
 	v.NoFailed = p.API.Try("/v1/deliveries", url.Values{"status": {"failed"}, "test": {"false"}, "limit": {strconv.Itoa(few)}}, &failed)
-	v.Failed = failed.Data
+	for _, d := range failed.Data {
+		v.Failed = append(v.Failed, failure{d, hooks.Of(d.WebhookID).Name()})
+	}
 	v.ends(p)
 	v.first(p)
 	return p.Show("home.html", "Home", v)
@@ -192,11 +201,12 @@ func (v *view) choose(p *console.Page) {
 // counted is the number of webhooks whose waiting deliveries are counted.
 const counted = 100
 
-// troubles finds the webhooks with problems, the worst first, and counts the waiting deliveries.
-func (v *view) troubles(p *console.Page) {
+// troubles finds the webhooks with problems, the worst first, and counts the waiting deliveries. It returns the webhooks that
+// were looked at.
+func (v *view) troubles(p *console.Page) (all deliverylog.Webhooks) {
 	var found, some []webhooks.Webhook
 	if v.NoTroubles = p.API.Try("/v1/webhooks", url.Values{"include": {"health"}, "troubled": {"true"}, "limit": {strconv.Itoa(counted)}}, &found); v.NoTroubles != nil {
-		return
+		return nil
 	}
 	v.Over = p.API.Last().Header.Get("Link") != ""
 	if p.API.Try("/v1/webhooks", url.Values{"include": {"health"}, "limit": {strconv.Itoa(counted)}}, &some) == nil {
@@ -205,6 +215,7 @@ func (v *view) troubles(p *console.Page) {
 	}
 	seen := make(map[domain.WebhookID]bool)
 	for i, w := range slices.Concat(found, some) {
+		all = append(all, deliverylog.Webhook{Webhook: w})
 		if w.Health == nil || seen[w.ID] {
 			continue
 		}
@@ -223,12 +234,13 @@ func (v *view) troubles(p *console.Page) {
 		return cmp.Or(slices.Index(receivers.States(), a.State)-slices.Index(receivers.States(), b.State), cmp.Compare(b.Hour.Failed, a.Hour.Failed))
 	})
 	v.Troubles = v.Troubles[:min(few, len(v.Troubles))]
+	return all
 }
 
 func troubleOf(p *console.Page, w webhooks.Webhook) trouble {
 	h := w.Health
 	t := trouble{
-		ID: w.ID, Name: cmp.Or(w.Description, deliverylog.Webhook{Webhook: w}.Name()), State: h.State, Word: words.State(h.State),
+		ID: w.ID, Name: deliverylog.Webhook{Webhook: w}.Name(), State: h.State, Word: words.State(h.State),
 		Hour: h.Windows["1h"], Waiting: h.Undelivered(),
 	}
 	for _, a := range h.Answers {

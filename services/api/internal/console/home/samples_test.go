@@ -34,7 +34,7 @@ func samples() map[string][]any {
 		Account: "default", Figures: f, Bars: bars, Spans: spans(), Span: at, Waiting: 7, Over: true, Oldest: &receivers.Oldest{DeliveryID: "dlv_0", AcceptedAt: web.Stamp(hour)},
 		Troubles: []trouble{{ID: "wh_1", Name: "https://x.example/<script>\u202e", State: "failing", Word: "failing", Cause: "answers 404", Hour: receivers.Window{Attempts: 7, Failed: 7}, Waiting: 3, Again: "/console/deliveries/send-again?webhookId=wh_1"}, {ID: "wh_2", State: "inactive"}},
 		Ends:     2, FirstEnd: web.Stamp(now),
-		Failed:  []deliveries.Delivery{{ID: "dlv_1", EventID: "evt_1", EventType: "shipment.delivered", WebhookID: "wh_1", Status: "failed", Reason: new("scheduleExhausted"), UpdatedAt: web.Stamp(now)}},
+		Failed:  []failure{{deliveries.Delivery{ID: "dlv_1", EventID: "evt_1", EventType: "shipment.delivered", WebhookID: "wh_1", Status: "failed", Reason: new("scheduleExhausted"), UpdatedAt: web.Stamp(now)}, "<script>\u202e"}},
 		MayMake: true, MayPublish: true, Types: []console.Option{{Value: "shipment.created", Label: "shipment.created"}}, Deliveries: true, NewWebhook: true, Events: true,
 	}
 	first := view{Account: "default", Bars: none, First: true, MayPublish: true, MayMake: true, NewWebhook: true}

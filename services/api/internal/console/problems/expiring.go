@@ -59,21 +59,21 @@ func days(span time.Duration) string {
 func (e *ending) Name() string {
 	switch e.Kind {
 	case domain.ExpiryReceiverCertificate:
-		return "The receiver's TLS certificate"
+		return "TLS certificate of the receiver"
 	case domain.ExpiryClientCertificate:
-		return "The client certificate"
+		return "Client certificate"
 	case domain.ExpiryWebhookSecret:
-		return "The previous secret"
+		return "Previous secret"
 	case domain.ExpirySigningKey:
-		return "A signing key"
+		return "Signing key"
 	case domain.ExpiryAPIKey:
-		return "An API key"
+		return "API key"
 	case domain.ExpiryDomainCertificate:
-		return "The certificate of a custom domain"
+		return "Certificate of a custom domain"
 	case domain.ExpiryClientCA:
-		return "A CA certificate"
+		return "CA certificate"
 	case domain.ExpiryCustomDomain:
-		return "A custom domain"
+		return "Custom domain"
 	}
 	return string(e.Kind)
 }

@@ -24,7 +24,7 @@ func find(p *console.Page) []console.Hit {
 		w := &found[i]
 		name, more := cmp.Or(w.Description, w.bare()), string(w.ID)
 		if w.Description != "" {
-			more = w.bare() + " " + more
+			more = w.bare() + " · " + more
 		}
 		hits = append(hits, console.Hit{Label: name, More: more, Path: at(w.ID), Icon: "webhooks"})
 		act := func(verb, icon string, to ...string) {

@@ -105,14 +105,15 @@ func (v *healthView) arrange() {
 type deliveriesView struct {
 	head
 
-	Form                *console.Form
-	Statuses, Types     []console.Option
-	Filtered            bool
-	Deliveries          []deliveries.Delivery
-	Paging              console.Paging
-	None                *console.Problem // the reason why there is no list
-	All                 string           // path of the list of all deliveries; empty: none
-	OneEvent, OneDelive bool             // the pages of events and deliveries are available
+	Form            *console.Form
+	Statuses, Types []console.Option
+	Range           console.Range
+	Filtered        bool
+	Deliveries      []deliveries.Delivery
+	Paging          console.Paging
+	None            *console.Problem // the reason why there is no list
+	All             string           // path of the list of all deliveries; empty: none
+	OneDelive       bool             // the page of a delivery is available
 }
 
 func showDeliveries(p *console.Page) error {
@@ -120,16 +121,18 @@ func showDeliveries(p *console.Page) error {
 	if err != nil {
 		return err
 	}
-	filter := p.Pick("status", "eventType", "since", "until")
+	query, form := p.Filters("status", "eventType", "since", "until")
 	v := deliveriesView{
-		head: h, Form: console.NewForm(filter), Filtered: len(filter) > 0,
-		Statuses: console.Choices("Any status", "pending", "delivered", "retrying", "failed", "held"), Types: console.Choices("Any type", domain.WebhookTypes()...),
-		OneEvent: p.Has("/console/events/{eventId}"), OneDelive: p.Has("/console/deliveries/{deliveryId}"),
+		head: h, Form: form, Range: p.Range(form, "since", "until"), Filtered: len(query) > 0,
+		Statuses: console.Choices("any", "pending", "delivered", "retrying", "failed", "held"), Types: console.Choices("any", domain.WebhookTypes()...),
+		OneDelive: p.Has("/console/deliveries/{deliveryId}"),
 	}
 	if p.Has("/console/deliveries") {
 		v.All = "/console/deliveries?" + url.Values{"webhookId": {string(h.Webhook.ID)}}.Encode()
 	}
-	query := p.Pick("status", "eventType", "since", "until", "cursor")
+	if cursor := p.Query("cursor"); cursor != "" {
+		query.Set("cursor", cursor)
+	}
 	query.Set("webhookId", string(h.Webhook.ID))
 	query.Set("limit", "50")
 	var answer deliverylog.Page

@@ -255,7 +255,7 @@ func (r *row) health() {
 	}
 	r.Hour, r.Waiting = h.Windows["1h"], h.Undelivered()
 	if len(h.Answers) > 0 {
-		r.Answer = answer{h.Answers[0]}.Text()
+		r.Answer = strings.TrimPrefix(answer{h.Answers[0]}.Text(), "answered ")
 	}
 }
 

@@ -3,6 +3,7 @@
 package webhooks
 
 import (
+	"cmp"
 	"embed"
 	"errors"
 	"fmt"
@@ -115,7 +116,8 @@ func wait(seconds float64) string {
 // head is the data at the top of all pages of a webhook.
 type head struct {
 	Webhook  webhook
-	Name     string // its address, not too long for a heading
+	Name     string // its description, or else its address, not too long for a heading
+	Address  string // set if there is a description, too
 	State    state
 	Auth     authView
 	Tabs     []console.Tab
@@ -139,7 +141,10 @@ func read(p *console.Page, tab string) (head, error) {
 	if err := errors.Join(json.Unmarshal(body, &h.Webhook), json.Unmarshal(body, &h.Webhook.given)); err != nil {
 		return h, err
 	}
-	h.State, h.Name, h.Auth = h.Webhook.state(), h.Webhook.short(), h.Webhook.auth()
+	h.State, h.Name, h.Auth = h.Webhook.state(), cmp.Or(h.Webhook.Description, h.Webhook.short()), h.Webhook.auth()
+	if h.Webhook.Description != "" {
+		h.Address = h.Webhook.short()
+	}
 	h.tabs(id, tab)
 	p.CLI("webhooks get " + string(h.Webhook.ID))
 	return h, nil
