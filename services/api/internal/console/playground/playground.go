@@ -34,7 +34,7 @@ func Module() console.Module {
 }
 
 // Plain returns the description without the marks of code.
-func (i *item) Plain() string { return strings.ReplaceAll(i.Description, "`", "") }
+func (i item) Plain() string { return strings.ReplaceAll(i.Description, "`", "") }
 
 // item is a tool, a prompt or a resource, as the server lists it.
 type item struct {
