@@ -44,19 +44,13 @@ func (a *Accounts) ListAccounts(ctx context.Context, page store.Page) ([]domain.
 		total = n
 		return err
 	})
-	if err != nil {
-		return nil, 0, store.Wrap("list accounts", err)
-	}
-	return accounts, total, nil
+	return accounts, total, store.Wrap("list accounts", err)
 }
 
 // GetAccount returns the account with a name.
 func (a *Accounts) GetAccount(ctx context.Context, name string) (domain.Account, error) {
 	account, err := Take(a.db.Reading(ctx), name)
-	if err != nil {
-		return domain.Account{}, store.Wrap("get account", err)
-	}
-	return account, nil
+	return account, store.Wrap("get account", err)
 }
 
 // Take reads the account with a name in a transaction of another package; tx may ask for a lock on

@@ -62,10 +62,7 @@ func (c *ClientCAs) CreateClientCA(ctx context.Context, account, name string, ce
 		}
 		return c.changed(ctx, tx, &row)
 	})
-	if err != nil {
-		return domain.ClientCA{}, store.Wrap("create CA certificate", err)
-	}
-	return row.domain(), nil
+	return row.domain(), store.Wrap("create CA certificate", err)
 }
 
 // ListClientCAs returns a page of an account's CA certificates, and how many the account has.
@@ -84,19 +81,13 @@ func (c *ClientCAs) ListClientCAs(ctx context.Context, account string, page stor
 		}
 		return err
 	})
-	if err != nil {
-		return nil, 0, store.Wrap("list CA certificates", err)
-	}
-	return list, total, nil
+	return list, total, store.Wrap("list CA certificates", err)
 }
 
 // GetClientCA returns a CA certificate of the account.
 func (c *ClientCAs) GetClientCA(ctx context.Context, account, id string) (domain.ClientCA, error) {
 	row, err := c.take(c.db.Reading(ctx), account, id, store.LockNone)
-	if err != nil {
-		return domain.ClientCA{}, store.Wrap("get CA certificate", err)
-	}
-	return row.domain(), nil
+	return row.domain(), store.Wrap("get CA certificate", err)
 }
 
 // RenameClientCA gives a CA certificate another name. ErrConflict: the account has a certificate
@@ -126,10 +117,7 @@ func (c *ClientCAs) change(ctx context.Context, account, id, action string, set 
 		}
 		return c.changed(ctx, tx, &row)
 	})
-	if err != nil {
-		return domain.ClientCA{}, store.Wrap("change CA certificate", err)
-	}
-	return changed, nil
+	return changed, store.Wrap("change CA certificate", err)
 }
 
 // take returns the row of a CA certificate that was not removed.

@@ -42,8 +42,5 @@ func (c *ClientCAs) ServedClientCAs(ctx context.Context, since int64) ([]Served,
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, 0, store.Wrap("read served CA certificates", err)
-	}
-	return served, version, nil
+	return served, version, store.Wrap("read served CA certificates", err)
 }

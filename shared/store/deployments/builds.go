@@ -43,10 +43,7 @@ func (d *Deployments) GetStatus(ctx context.Context, account, project, statusID 
 		status = Status{Source: source.domain(), Build: &build}
 		return err
 	})
-	if err != nil {
-		return Status{}, store.Wrap("get deployment status", err)
-	}
-	return status, nil
+	return status, store.Wrap("get deployment status", err)
 }
 
 // ListBuilds returns builds of a deployment, the oldest first, and how many there are. They have no
@@ -100,10 +97,7 @@ func (d *Deployments) BuildLog(ctx context.Context, account, deployment, id stri
 		}
 		return decode(row.Log, &lines)
 	})
-	if err != nil {
-		return nil, store.Wrap("read build log", err)
-	}
-	return lines, nil
+	return lines, store.Wrap("read build log", err)
 }
 
 // takeBuild reads a build without its log and variables.

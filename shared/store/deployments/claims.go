@@ -73,10 +73,7 @@ func (d *Deployments) ClaimBuild(ctx context.Context) (*Claim, error) {
 		claim, err = d.claimed(tx, &row)
 		return err
 	})
-	if err != nil {
-		return nil, store.Wrap("claim build", err)
-	}
-	return claim, nil
+	return claim, store.Wrap("claim build", err)
 }
 
 // claim takes the row of a waiting build, if there is one.

@@ -54,10 +54,7 @@ func (d *Deployments) ListDeployments(ctx context.Context, f Filter) ([]Listed, 
 		list, err = withBuilds(tx, rows)
 		return err
 	})
-	if err != nil {
-		return nil, 0, store.Wrap("list deployments", err)
-	}
-	return list, total, nil
+	return list, total, store.Wrap("list deployments", err)
 }
 
 func (f Filter) narrow(query *gorm.DB) *gorm.DB {

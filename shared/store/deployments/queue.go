@@ -36,10 +36,7 @@ func (d *Deployments) Redeploy(ctx context.Context, account, deployment, buildID
 		build, err = d.enqueue(ctx, tx, auditlog.ActionRedeploy, from, statusID)
 		return err
 	})
-	if err != nil {
-		return domain.Build{}, store.Wrap("redeploy", err)
-	}
-	return build, nil
+	return build, store.Wrap("redeploy", err)
 }
 
 // sourceOf returns the source of a build of the deployment, see Redeploy.

@@ -41,10 +41,7 @@ func (d *Deployments) Served(ctx context.Context, since int64) ([]Served, int64,
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, 0, store.Wrap("read served deployments", err)
-	}
-	return served, version, nil
+	return served, version, store.Wrap("read served deployments", err)
 }
 
 // Source is what a build is made from.

@@ -36,10 +36,7 @@ func (d *Deployments) CreateSource(ctx context.Context, t Target) (domain.Deploy
 		}
 		return d.audit.Note(ctx, tx, auditlog.ActionUploadSource, t.Account, deploymentResource(row.Deployment))
 	})
-	if err != nil {
-		return domain.DeploymentSource{}, store.Wrap("create source", err)
-	}
-	return row.domain(), nil
+	return row.domain(), store.Wrap("create source", err)
 }
 
 // Upload stores an archive for the target, and a build of it that waits for a gateway. It has the
@@ -58,10 +55,7 @@ func (d *Deployments) Upload(ctx context.Context, t Target, archive []byte, form
 		build, err = d.enqueue(ctx, tx, auditlog.ActionUploadArchive, row, row.ID)
 		return err
 	})
-	if err != nil {
-		return domain.Build{}, store.Wrap("upload archive", err)
-	}
-	return build, nil
+	return build, store.Wrap("upload archive", err)
 }
 
 // PutArchive stores the archive of a source that CreateSource made, and a build of it that waits
@@ -90,10 +84,7 @@ func (d *Deployments) PutArchive(ctx context.Context, id string, archive []byte,
 		build, err = d.enqueue(inNameOf(ctx, row), tx, auditlog.ActionUploadArchive, row, row.ID)
 		return err
 	})
-	if err != nil {
-		return domain.Build{}, store.Wrap("upload archive", err)
-	}
-	return build, nil
+	return build, store.Wrap("upload archive", err)
 }
 
 // GetSource returns a source of any account, because only a caller of CreateSource can know its id.
@@ -102,10 +93,7 @@ func (d *Deployments) GetSource(ctx context.Context, id string) (domain.Deployme
 		return domain.DeploymentSource{}, domain.ErrNotFound
 	}
 	row, err := takeSource(d.db.Reading(ctx), id)
-	if err != nil {
-		return domain.DeploymentSource{}, store.Wrap("get source", err)
-	}
-	return row.domain(), nil
+	return row.domain(), store.Wrap("get source", err)
 }
 
 // sourceColumns are all columns except the archive.

@@ -54,10 +54,7 @@ func (d *Deployments) CreateVariable(ctx context.Context, v domain.Variable) (do
 		}
 		return true, err
 	})
-	if err != nil {
-		return domain.Variable{}, store.Wrap("create variable", err)
-	}
-	return created, nil
+	return created, store.Wrap("create variable", err)
 }
 
 // UpdateVariable sets a variable's value; nil: the value stays.
@@ -83,10 +80,7 @@ func (d *Deployments) UpdateVariable(ctx context.Context, ref VariableRef, value
 		updated, err = d.showVariable(row)
 		return unreadable != nil || before.Value != *value, err
 	})
-	if err != nil {
-		return domain.Variable{}, store.Wrap("update variable", err)
-	}
-	return updated, nil
+	return updated, store.Wrap("update variable", err)
 }
 
 // DeleteVariable deletes a variable.
@@ -120,10 +114,7 @@ func (d *Deployments) ListVariables(ctx context.Context, account, project, branc
 		variables, err = all(rows, d.showVariable)
 		return err
 	})
-	if err != nil {
-		return nil, 0, store.Wrap("list variables", err)
-	}
-	return variables, total, nil
+	return variables, total, store.Wrap("list variables", err)
 }
 
 // VariablesOf returns the variables for a build of a branch, by name, secrets included: the branch's

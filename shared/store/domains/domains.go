@@ -155,10 +155,7 @@ func (s *Domains) ListCustomDomains(ctx context.Context, account string, page st
 		list, err = whole(tx, rows)
 		return err
 	})
-	if err != nil {
-		return nil, 0, store.Wrap("list custom domains", err)
-	}
-	return list, total, nil
+	return list, total, store.Wrap("list custom domains", err)
 }
 
 // GetCustomDomain returns the domain of an account that has the hostname.

@@ -61,10 +61,7 @@ func (s *Domains) ServedDomains(ctx context.Context, since int64) ([]Served, int
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, 0, store.Wrap("read served domains", err)
-	}
-	return served, version, nil
+	return served, version, store.Wrap("read served domains", err)
 }
 
 // UploadedCertificate returns the certificate that a user has uploaded for a domain. It fails with

@@ -54,10 +54,7 @@ func (m *Metering) CreateFeature(ctx context.Context, bucket domain.BucketKey, f
 		}
 		return m.noteFeature(ctx, tx, auditlog.ActionCreateFeature, bucket, row)
 	})
-	if err != nil {
-		return domain.Feature{}, store.Wrap("create feature", err)
-	}
-	return f, nil
+	return f, store.Wrap("create feature", err)
 }
 
 // meterOf returns the id of a new feature's meter.
@@ -121,10 +118,7 @@ func (m *Metering) ListFeatures(ctx context.Context, bucket domain.BucketKey, f 
 		list, err = m.withMeters(tx, id, rows)
 		return err
 	})
-	if err != nil {
-		return nil, 0, store.Wrap("list features", err)
-	}
-	return list, total, nil
+	return list, total, store.Wrap("list features", err)
 }
 
 // withMeters returns features with the slugs of their meters.

@@ -38,10 +38,7 @@ func (m *Metering) CreateMeter(ctx context.Context, meter domain.Meter) (domain.
 		}
 		return m.noteMeter(ctx, tx, auditlog.ActionCreateMeter, &meter)
 	})
-	if err != nil {
-		return domain.Meter{}, store.Wrap("create meter", err)
-	}
-	return meter, nil
+	return meter, store.Wrap("create meter", err)
 }
 
 func (m *Metering) noteMeter(ctx context.Context, tx *gorm.DB, action string, meter *domain.Meter) error {
@@ -74,10 +71,7 @@ func (m *Metering) ListMeters(ctx context.Context, bucket domain.BucketKey, page
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, 0, store.Wrap("list meters", err)
-	}
-	return list, total, nil
+	return list, total, store.Wrap("list meters", err)
 }
 
 // GetMeter returns a meter by its id or its slug.
@@ -142,10 +136,7 @@ func (m *Metering) UpdateMeter(ctx context.Context, bucket domain.BucketKey, idO
 		}
 		return m.noteMeter(ctx, tx, auditlog.ActionUpdateMeter, &meter)
 	})
-	if err != nil {
-		return domain.Meter{}, store.Wrap("update meter", err)
-	}
-	return meter, nil
+	return meter, store.Wrap("update meter", err)
 }
 
 // DeleteMeter removes a meter. Its counts stay as long as counts are kept. ErrInUse: a live feature

@@ -66,10 +66,7 @@ func (m *Metering) CreatePlan(ctx context.Context, bucket domain.BucketKey, p do
 		}
 		return m.notePlan(ctx, tx, auditlog.ActionCreatePlan, bucket, row)
 	})
-	if err != nil {
-		return domain.Plan{}, store.Wrap("create plan", err)
-	}
-	return made, nil
+	return made, store.Wrap("create plan", err)
 }
 
 // checkFeatures finds the first feature of phases that is missing, or lacks
@@ -145,10 +142,7 @@ func (m *Metering) ListPlans(ctx context.Context, bucket domain.BucketKey, f Pla
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, 0, store.Wrap("list plans", err)
-	}
-	return list, total, nil
+	return list, total, store.Wrap("list plans", err)
 }
 
 // GetPlan returns a plan.

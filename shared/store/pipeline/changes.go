@@ -42,10 +42,7 @@ func (p *Pipeline) Webhooks(ctx context.Context, since int64) ([]domain.Webhook,
 		}
 		return p.giveKeys(tx, webhooks)
 	})
-	if err != nil {
-		return nil, 0, store.Wrap("read webhooks", err)
-	}
-	return webhooks, version, nil
+	return webhooks, version, store.Wrap("read webhooks", err)
 }
 
 // LiveWebhooks returns the webhooks with these ids, of any account, that exist and are not deleted.

@@ -331,10 +331,7 @@ func (p *Pipeline) GetDelivery(ctx context.Context, account string, id domain.De
 		attempts, err = takeAttempts(tx, row)
 		return err
 	})
-	if err != nil {
-		return domain.Delivery{}, nil, store.Wrap("get delivery", err)
-	}
-	return found, attempts, nil
+	return found, attempts, store.Wrap("get delivery", err)
 }
 
 // takeDelivery reads one delivery as it is shown: from the log, with lock, or from the request for it.

@@ -213,10 +213,7 @@ func (f EventFilter) bound(tx *gorm.DB, after *store.Cursor) *gorm.DB {
 func (p *Pipeline) GetEvent(ctx context.Context, account, id string) (domain.Event, error) {
 	var row eventRow
 	err := p.db.Reading(ctx).Where("account = ? AND id = ?", account, id).Order("day DESC").Take(&row).Error
-	if err != nil {
-		return domain.Event{}, store.Wrap("get event", err)
-	}
-	return row.domain(), nil
+	return row.domain(), store.Wrap("get event", err)
 }
 
 // acceptance is a time at which an event was accepted. The ids of the deliveries of that acceptance

@@ -74,10 +74,7 @@ func (p *Pipeline) Feed(ctx context.Context, q FeedQuery) (FeedPage, error) {
 		page.Events, err = q.events(tx, marks)
 		return err
 	})
-	if err != nil {
-		return FeedPage{}, store.Wrap("read feed", err)
-	}
-	return page, nil
+	return page, store.Wrap("read feed", err)
 }
 
 // FeedPlace is an event's place in the order of commits.

@@ -34,10 +34,7 @@ func (p *Pipeline) SendingJobs(ctx context.Context) ([]string, error) {
 			SELECT id, advanced_at, row_number() OVER (PARTITION BY account ORDER BY advanced_at, id) AS place
 			FROM jobs WHERE NOT all_sent AND NOT cancelled) s
 		WHERE place = 1 ORDER BY advanced_at LIMIT ?`, maxSending).Scan(&ids).Error
-	if err != nil {
-		return nil, store.Wrap("read sending jobs", err)
-	}
-	return ids, nil
+	return ids, store.Wrap("read sending jobs", err)
 }
 
 // errAdvanced is returned inside the transaction when another process has advanced or ended the job.

@@ -103,10 +103,7 @@ func (p *Pipeline) PlanJob(ctx context.Context, job NewJob) (Plan, error) {
 		plan.None, err = job.none(tx, kept)
 		return err
 	})
-	if err != nil {
-		return Plan{}, store.Wrap("plan job", err)
-	}
-	return plan, nil
+	return plan, store.Wrap("plan job", err)
 }
 
 // check returns an error if the webhook of a replay does not exist.
@@ -370,10 +367,7 @@ func (job NewJob) none(tx *gorm.DB, kept int) (*NoneMatched, error) {
 func (p *Pipeline) GetJob(ctx context.Context, account, id string) (domain.Job, error) {
 	var row jobRow
 	err := p.db.Reading(ctx).Where("id = ? AND account = ?", id, account).Take(&row).Error
-	if err != nil {
-		return domain.Job{}, store.Wrap("get job", err)
-	}
-	return row.domain(), nil
+	return row.domain(), store.Wrap("get job", err)
 }
 
 // ListJobs returns a page of an account's jobs, newest first, and the cursor of the next page. As
@@ -421,10 +415,7 @@ func (p *Pipeline) CancelJob(ctx context.Context, account, id string) (domain.Jo
 		}
 		return p.audit.Note(ctx, tx, auditlog.ActionCancelJob, account, jobResource(id))
 	})
-	if err != nil {
-		return domain.Job{}, store.Wrap("cancel job", err)
-	}
-	return row.domain(), nil
+	return row.domain(), store.Wrap("cancel job", err)
 }
 
 // CancelledRun is the run of a delivery that a cancelled job has asked for and

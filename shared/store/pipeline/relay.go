@@ -73,10 +73,7 @@ func (p *Pipeline) UnsettledPlaces(ctx context.Context, account string, first, l
 		}
 		return err
 	})
-	if err != nil {
-		return nil, store.Wrap("read unsettled events by place", err)
-	}
-	return page, nil
+	return page, store.Wrap("read unsettled events by place", err)
 }
 
 // Unpublished returns events that wait for the relay to publish them for the first time, the oldest
@@ -199,10 +196,7 @@ func (p *Pipeline) Restorable(ctx context.Context, since time.Time, after domain
 		items, err = restoreItems(tx, rows)
 		return err
 	})
-	if err != nil {
-		return nil, "", store.Wrap("read restorable deliveries", err)
-	}
-	return items, next, nil
+	return items, next, store.Wrap("read restorable deliveries", err)
 }
 
 func restoreItems(tx *gorm.DB, rows []deliveryRow) ([]RestoreItem, error) {

@@ -63,10 +63,7 @@ func (p *Pipeline) RequestTest(ctx context.Context, e domain.Event, w domain.Web
 		}
 		return p.audit.Note(ctx, tx, auditlog.ActionTestWebhook, e.Account, webhookResource(w), deliveryResource(delivery))
 	})
-	if err != nil {
-		return "", store.Wrap("request test", err)
-	}
-	return delivery, nil
+	return delivery, store.Wrap("request test", err)
 }
 
 func forgeOf(f domain.Forgery) *string {
@@ -128,10 +125,7 @@ func (p *Pipeline) RequestRetry(ctx context.Context, account string, id domain.D
 		shown = row.shown()
 		return p.audit.Note(ctx, tx, auditlog.ActionRetryDelivery, account, deliveryResource(id))
 	})
-	if err != nil {
-		return domain.Delivery{}, store.Wrap("request retry", err)
-	}
-	return shown, nil
+	return shown, store.Wrap("request retry", err)
 }
 
 // inFlight reports whether an attempt runs, or is due and may have begun.
@@ -182,10 +176,7 @@ func (p *Pipeline) OpenRequests(ctx context.Context, before time.Time, after str
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, store.Wrap("read open requests", err)
-	}
-	return tasks, nil
+	return tasks, store.Wrap("read open requests", err)
 }
 
 // requestedRow is a request with the state of its delivery.

@@ -208,10 +208,7 @@ func (p *Pipeline) RotateSigningKey(ctx context.Context, account string, overlap
 		}
 		return p.audit.Note(ctx, tx, auditlog.ActionRotateSigningKeys, account, domain.Resource{Type: auditlog.ResourceSigningKey, ID: made.ID})
 	})
-	if err != nil {
-		return nil, 0, store.Wrap("rotate signing key", err)
-	}
-	return keys, version, nil
+	return keys, version, store.Wrap("rotate signing key", err)
 }
 
 // endSigningKeys sets the end of an account's keys and returns those that sign until then. It seals

@@ -57,10 +57,7 @@ func (t *Tunnels) ServedTunnels(ctx context.Context, since int64) ([]Served, int
 		served, err = withNext(tx, rows)
 		return err
 	})
-	if err != nil {
-		return nil, 0, store.Wrap("read served tunnels", err)
-	}
-	return served, version, nil
+	return served, version, store.Wrap("read served tunnels", err)
 }
 
 // withNext adds the services configurations of operations in progress.
@@ -159,10 +156,7 @@ func (t *Tunnels) ConnectTunnel(ctx context.Context, hashes [][]byte, c domain.T
 		made, err = t.connect(tx, &row, c, now)
 		return err
 	})
-	if err != nil {
-		return Connected{}, store.Wrap("connect tunnel", err)
-	}
-	return made, nil
+	return made, store.Wrap("connect tunnel", err)
 }
 
 func (t *Tunnels) connect(tx *gorm.DB, row *tunnelRow, c domain.TunnelConnection, now time.Time) (Connected, error) {

@@ -67,10 +67,7 @@ func (t *Tunnels) ConfigureTunnel(ctx context.Context, account, id string, servi
 		}
 		return t.begin(ctx, tx, &row, &operation)
 	})
-	if err != nil {
-		return domain.TunnelOperation{}, store.Wrap("configure tunnel", err)
-	}
-	return operation.domain(), nil
+	return operation.domain(), store.Wrap("configure tunnel", err)
 }
 
 // same finds the operation of a document that is in force or in progress.

@@ -66,10 +66,7 @@ func (t *Tunnels) CreateTunnel(ctx context.Context, account, name string, token 
 		}
 		return t.changed(ctx, tx, &row)
 	})
-	if err != nil {
-		return domain.Tunnel{}, store.Wrap("create tunnel", err)
-	}
-	return row.domain(nil), nil
+	return row.domain(nil), store.Wrap("create tunnel", err)
 }
 
 // ListTunnels returns a page of an account's tunnels, without their
@@ -104,10 +101,7 @@ func (t *Tunnels) ListTunnels(ctx context.Context, account string, page store.Pa
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, 0, store.Wrap("list tunnels", err)
-	}
-	return list, total, nil
+	return list, total, store.Wrap("list tunnels", err)
 }
 
 // GetTunnel returns a tunnel of the account.
@@ -151,10 +145,7 @@ func (t *Tunnels) RotateTunnelToken(ctx context.Context, account, id string, tok
 		}
 		return t.changed(ctx, tx, &row)
 	})
-	if err != nil {
-		return domain.Tunnel{}, store.Wrap("rotate token of tunnel", err)
-	}
-	return tunnel, nil
+	return tunnel, store.Wrap("rotate token of tunnel", err)
 }
 
 // endTokens makes the tokens of a tunnel end after the overlap, unless they end earlier. Tokens
@@ -203,10 +194,7 @@ func (t *Tunnels) DeleteTunnel(ctx context.Context, account, id string) (domain.
 		}
 		return t.begin(ctx, tx, &row, &operation)
 	})
-	if err != nil {
-		return domain.TunnelOperation{}, store.Wrap("delete tunnel", err)
-	}
-	return operation.domain(), nil
+	return operation.domain(), store.Wrap("delete tunnel", err)
 }
 
 // TeardownOperation returns an operation of DeleteTunnel.
@@ -225,10 +213,7 @@ func (t *Tunnels) operation(ctx context.Context, account, tunnel, id, kind strin
 	}
 	var row operationRow
 	err := t.db.Reading(ctx).Where("id = ? AND account = ? AND tunnel_id = ? AND kind = ?", id, account, tunnel, kind).Take(&row).Error
-	if err != nil {
-		return domain.TunnelOperation{}, store.Wrap("get operation of tunnel", err)
-	}
-	return row.domain(), nil
+	return row.domain(), store.Wrap("get operation of tunnel", err)
 }
 
 // take returns the row of a tunnel that was not removed.

@@ -46,10 +46,7 @@ func (a *Access) CreateBucket(ctx context.Context, b domain.Bucket) (domain.Buck
 		}
 		return a.audit.Note(ctx, tx, auditlog.ActionCreateBucket, row.Account, bucketResource(row))
 	})
-	if err != nil {
-		return domain.Bucket{}, store.Wrap("create bucket", err)
-	}
-	return created, nil
+	return created, store.Wrap("create bucket", err)
 }
 
 func insertBucket(tx *gorm.DB, b domain.Bucket, now time.Time) (bucketRow, error) {
@@ -91,19 +88,13 @@ func (a *Access) ListBuckets(ctx context.Context, account string, tags map[strin
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, 0, store.Wrap("list buckets", err)
-	}
-	return buckets, total, nil
+	return buckets, total, store.Wrap("list buckets", err)
 }
 
 // GetBucket returns one bucket.
 func (a *Access) GetBucket(ctx context.Context, ref BucketRef) (domain.Bucket, error) {
 	_, b, err := a.bucket(a.db.Reading(ctx), ref, store.LockNone)
-	if err != nil {
-		return domain.Bucket{}, store.Wrap("get bucket", err)
-	}
-	return b, nil
+	return b, store.Wrap("get bucket", err)
 }
 
 func (a *Access) bucket(tx *gorm.DB, ref BucketRef, lock string) (bucketRow, domain.Bucket, error) {
@@ -147,10 +138,7 @@ func (a *Access) UpdateBucket(ctx context.Context, ref BucketRef, change func(*d
 		}
 		return a.audit.Note(ctx, tx, auditlog.ActionUpdateBucket, row.Account, bucketResource(row))
 	})
-	if err != nil {
-		return domain.Bucket{}, store.Wrap("update bucket", err)
-	}
-	return updated, nil
+	return updated, store.Wrap("update bucket", err)
 }
 
 // DeleteBucket deletes a bucket with its consumers, their keys and managers.

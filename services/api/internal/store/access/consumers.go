@@ -103,10 +103,7 @@ func (a *Access) CreateConsumer(ctx context.Context, c domain.Consumer, managers
 		}
 		return a.audit.Note(ctx, tx, auditlog.ActionCreateConsumer, bucket.Account, resources...)
 	})
-	if err != nil {
-		return ConsumerView{}, store.Wrap("create consumer", err)
-	}
-	return view, nil
+	return view, store.Wrap("create consumer", err)
 }
 
 func insertConsumer(tx *gorm.DB, b bucketRow, c domain.Consumer, now time.Time) (consumerRow, error) {
@@ -157,10 +154,7 @@ func (a *Access) ListConsumers(ctx context.Context, account, bucket string, f Co
 		}
 		return a.readParts(tx, b, views, with)
 	})
-	if err != nil {
-		return nil, 0, store.Wrap("list consumers", err)
-	}
-	return views, total, nil
+	return views, total, store.Wrap("list consumers", err)
 }
 
 // GetConsumer returns one consumer.
@@ -260,10 +254,7 @@ func (a *Access) FirstConsumers(ctx context.Context, buckets []domain.Bucket, mo
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, store.Wrap("list the first consumers", err)
-	}
-	return of, nil
+	return of, store.Wrap("list the first consumers", err)
 }
 
 // firstParts reads the first rows of each of the consumers. Further rows of a consumer are not
@@ -314,10 +305,7 @@ func (a *Access) UpdateConsumer(ctx context.Context, ref ConsumerRef, change fun
 		}
 		return a.audit.Note(ctx, tx, auditlog.ActionUpdateConsumer, b.Account, bucketResource(b), consumerResource(updated))
 	})
-	if err != nil {
-		return domain.Consumer{}, store.Wrap("update consumer", err)
-	}
-	return updated, nil
+	return updated, store.Wrap("update consumer", err)
 }
 
 // DeleteConsumer deletes a consumer with its keys and managers.

@@ -48,10 +48,7 @@ func (a *Access) CreateKeys(ctx context.Context, ref ConsumerRef, keys []domain.
 		resources := append([]domain.Resource{bucketResource(b), consumerResource(c)}, keyResources(created)...)
 		return a.audit.Note(ctx, tx, action, b.Account, resources...)
 	})
-	if err != nil {
-		return nil, store.Wrap("create keys", err)
-	}
-	return created, nil
+	return created, store.Wrap("create keys", err)
 }
 
 func (a *Access) insertKeys(tx *gorm.DB, b bucketRow, consumer string, keys []domain.APIKey, now time.Time) ([]domain.APIKey, error) {
@@ -142,10 +139,7 @@ func (a *Access) ListKeys(ctx context.Context, ref ConsumerRef, secrets bool, pa
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, 0, store.Wrap("list keys", err)
-	}
-	return keys, total, nil
+	return keys, total, store.Wrap("list keys", err)
 }
 
 // GetKey returns one key of a consumer, in full when secret is set and its bucket is
@@ -164,10 +158,7 @@ func (a *Access) GetKey(ctx context.Context, ref ConsumerRef, id string, secret 
 		key, err = a.keyFromRow(row, b, secret)
 		return err
 	})
-	if err != nil {
-		return domain.APIKey{}, store.Wrap("get key", err)
-	}
-	return key, nil
+	return key, store.Wrap("get key", err)
 }
 
 func takeKey(tx *gorm.DB, c domain.Consumer, id string) (apiKeyRow, error) {
@@ -215,10 +206,7 @@ func (a *Access) UpdateKey(ctx context.Context, ref ConsumerRef, id string, chan
 		}
 		return a.audit.Note(ctx, tx, auditlog.ActionUpdateKey, b.Account, bucketResource(b), consumerResource(c), keyResource(updated))
 	})
-	if err != nil {
-		return domain.APIKey{}, store.Wrap("update key", err)
-	}
-	return updated, nil
+	return updated, store.Wrap("update key", err)
 }
 
 // DeleteKey deletes a key of a consumer.

@@ -202,10 +202,7 @@ func (a *Access) FindManaged(ctx context.Context, who Person, managerID string) 
 		}
 		return err
 	})
-	if err != nil {
-		return Managed{}, store.Wrap("find managed consumer", err)
-	}
-	return found, nil
+	return found, store.Wrap("find managed consumer", err)
 }
 
 // whose returns the manager with an id if it is the person, with the consumer and its bucket.

@@ -96,10 +96,7 @@ func (a *Access) ListManagers(ctx context.Context, ref ConsumerRef, page store.P
 		total = n
 		return err
 	})
-	if err != nil {
-		return nil, 0, store.Wrap("list managers", err)
-	}
-	return managers, total, nil
+	return managers, total, store.Wrap("list managers", err)
 }
 
 // GetManager returns one manager of a consumer.
@@ -115,10 +112,7 @@ func (a *Access) GetManager(ctx context.Context, ref ConsumerRef, id string) (do
 		}
 		return tx.Where("id = ? AND consumer_id = ?", id, c.ID).Take(&row).Error
 	})
-	if err != nil {
-		return domain.Manager{}, store.Wrap("get manager", err)
-	}
-	return row.domain(), nil
+	return row.domain(), store.Wrap("get manager", err)
 }
 
 // DeleteManager removes a manager from a consumer.

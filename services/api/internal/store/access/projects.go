@@ -41,10 +41,7 @@ func (a *Access) CreateProject(ctx context.Context, account, name string) (domai
 		}
 		return a.audit.Note(ctx, tx, auditlog.ActionCreateProject, account, resources...)
 	})
-	if err != nil {
-		return domain.Project{}, store.Wrap("create project", err)
-	}
-	return row.domain(), nil
+	return row.domain(), store.Wrap("create project", err)
 }
 
 // GetProject returns the account's project of that name.
@@ -54,10 +51,7 @@ func (a *Access) GetProject(ctx context.Context, account, name string) (domain.P
 	if store.Storable(account, name) {
 		err = store.Unique(a.db.Reading(ctx).Where("account = ? AND name = ?", account, name), &row)
 	}
-	if err != nil {
-		return domain.Project{}, store.Wrap("get project", err)
-	}
-	return row.domain(), nil
+	return row.domain(), store.Wrap("get project", err)
 }
 
 // UpdateProject applies change to the production branch of a project. If change returns an error,
@@ -83,10 +77,7 @@ func (a *Access) UpdateProject(ctx context.Context, account, name string, change
 		updated = row.domain()
 		return a.audit.Note(ctx, tx, auditlog.ActionUpdateProject, account, projectResource(row))
 	})
-	if err != nil {
-		return domain.Project{}, store.Wrap("update project", err)
-	}
-	return updated, nil
+	return updated, store.Wrap("update project", err)
 }
 
 func projectResource(p projectRow) domain.Resource {
@@ -108,8 +99,5 @@ func (a *Access) ListProjects(ctx context.Context, account string, page store.Pa
 		total = n
 		return err
 	})
-	if err != nil {
-		return nil, 0, store.Wrap("list projects", err)
-	}
-	return projects, total, nil
+	return projects, total, store.Wrap("list projects", err)
 }

@@ -115,10 +115,7 @@ func (a *Access) OpenSession(ctx context.Context, s Session, lasts time.Duration
 		opened = row.domain()
 		return nil
 	})
-	if err != nil {
-		return Session{}, store.Wrap("open session", err)
-	}
-	return opened, nil
+	return opened, store.Wrap("open session", err)
 }
 
 // endOldest makes room for s among the sessions of its kind that its key or its manager has, so that
