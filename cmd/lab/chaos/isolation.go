@@ -33,46 +33,70 @@ const (
 	memoryGrowth = 64 << 20
 )
 
-// isolated measures how long events take to healthy receivers: first alone, then beside as
+// isolated measures how long events take to ten healthy receivers: first alone, then beside as
 // many polite receivers as there are hostile ones, then beside every hostile one. The
 // second is what so many more deliveries cost, the third what their hostility adds.
 func isolated(start form) func(context.Context, *bench) error {
+	kindOf := func(n int64) domain.EventType {
+		if n%oneIsHostile == 0 {
+			return domain.ShipmentException
+		}
+		return domain.ShipmentInTransit
+	}
+	return besides(start, 10, kindOf, set{"polite", politeArg, baselineTime}, set{"hostile", hostileArg, hostileTime})
+}
+
+// besideSick measures how long events take to eight healthy receivers, first alone, then
+// beside eight sick ones that get every event, too: four hang, and four answer 500. Their
+// webhooks have the installation's timeout and schedule.
+func besideSick(start form) func(context.Context, *bench) error {
+	kindOf := func(int64) domain.EventType { return domain.ShipmentInTransit }
+	return besides(start, 8, kindOf, set{"sick", sickArg, hostileTime})
+}
+
+// set is a set of more receivers, and how long the healthy ones are measured beside it.
+type set struct {
+	name, kind string
+	during     time.Duration
+}
+
+// besides measures how long events take to healthy receivers: alone, and beside each set. The last
+// set may make them at most twice as slow as alone.
+func besides(start form, hooks int, kindOf func(n int64) domain.EventType, sets ...set) func(context.Context, *bench) error {
 	return func(ctx context.Context, b *bench) error {
-		b.hooks = 10
+		b.hooks = hooks
 		f, err := b.healthy(ctx, start)
 		if err != nil {
 			return err
 		}
 		defer f.close()
-		f.load.kindOf = func(n int64) domain.EventType {
-			if n%oneIsHostile == 0 {
-				return domain.ShipmentException
-			}
-			return domain.ShipmentInTransit
-		}
+		f.load.kindOf = kindOf
 		alone, err := f.alone(ctx)
 		if err != nil {
 			return err
 		}
-		polite, err := f.beside(ctx, politeArg, baselineTime)
-		if err != nil {
-			return err
-		}
-		hostile, err := f.beside(ctx, hostileArg, hostileTime)
-		if err != nil {
-			return err
+		measured := make([]latencies, len(sets))
+		for i, s := range sets {
+			if measured[i], err = f.beside(ctx, s.kind, s.during); err != nil {
+				return err
+			}
 		}
 		if err := f.load.end(ctx); err != nil {
 			return err
 		}
 		f.judgeHealthy(ctx)
 		alone.note(f.report, "alone")
-		polite.note(f.report, "beside polite ones")
-		hostile.note(f.report, "beside hostile ones")
-		ratio := hostile.arrival.percentile(99) / alone.arrival.percentile(99)
-		f.report.figure("p99 beside hostile ones / alone", ratio)
-		f.report.figure("p99 beside hostile ones / beside polite ones", hostile.arrival.percentile(99)/polite.arrival.percentile(99))
-		f.report.must(ratio <= 2, "healthy p99 is %.1f times that without hostile receivers, want 2 at most", ratio)
+		for i, s := range sets {
+			measured[i].note(f.report, "beside "+s.name+" ones")
+		}
+		last := len(sets) - 1
+		bad, worst := sets[last].name, measured[last].arrival.percentile(99)
+		ratio := worst / alone.arrival.percentile(99)
+		f.report.figure("p99 beside "+bad+" ones / alone", ratio)
+		for i, s := range sets[:last] {
+			f.report.figure("p99 beside "+bad+" ones / beside "+s.name+" ones", worst/measured[i].arrival.percentile(99))
+		}
+		f.report.must(ratio <= 2, "healthy p99 is %.1f times that without %s receivers, want 2 at most", ratio, bad)
 		return nil
 	}
 }

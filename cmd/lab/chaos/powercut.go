@@ -145,20 +145,10 @@ func (b *bench) withDisk(ctx context.Context, do func(*disk) error) error {
 func powerCuts(start form) func(context.Context, *bench) error {
 	return func(ctx context.Context, b *bench) error {
 		return b.onDisk(ctx, start, nil, func(f *field, d *disk) error {
-			rounds := max(1, b.rounds/2)
-			missing := 0
-			for round := range rounds {
-				if err := wait(ctx, 2*time.Second, 8*time.Second); err != nil {
-					return err
-				}
-				n, err := f.cut(ctx, d)
-				if err != nil {
-					return fmt.Errorf("cut %d: %w", round+1, err)
-				}
-				missing += n
+			missing, err := f.cuts(ctx, d, max(1, b.rounds/2), 2*time.Second)
+			if err != nil {
+				return err
 			}
-			f.report.figure(figureRounds, float64(rounds))
-			f.report.figure("accepted and not in the database after a cut", float64(missing))
 			f.report.must(missing == 0, "%d accepted events were not in the database after a cut", missing)
 			if err := wait(ctx, 2*time.Second, 3*time.Second); err != nil {
 				return err
@@ -174,24 +164,32 @@ func powerCuts(start form) func(context.Context, *bench) error {
 func powerCutControl(ctx context.Context, b *bench) error {
 	settings := []string{"synchronous_commit=off", "wal_writer_delay=10s", "wal_writer_flush_after=1GB"}
 	return b.onDisk(ctx, split, settings, func(f *field, d *disk) error {
-		missing := 0
-		rounds := 3
-		for round := range rounds {
-			if err := wait(ctx, 3*time.Second, 8*time.Second); err != nil {
-				return err
-			}
-			n, err := f.cut(ctx, d)
-			if err != nil {
-				return fmt.Errorf("cut %d: %w", round+1, err)
-			}
-			missing += n
+		missing, err := f.cuts(ctx, d, 3, 3*time.Second)
+		if err != nil {
+			return err
 		}
-		f.report.figure(figureRounds, float64(rounds))
-		f.report.figure("accepted and not in the database after a cut", float64(missing))
 		f.report.must(missing > 0, "nothing was lost with synchronous_commit=off: the harness does not cut")
 		f.report.must(len(f.load.restAccepted()) > 0, "nothing was accepted")
 		return nil
 	})
+}
+
+// cuts takes the power away so many times, after a while each, and returns how many accepted events
+// were not in the database after a cut.
+func (f *field) cuts(ctx context.Context, d *disk, rounds int, least time.Duration) (missing int, err error) {
+	for round := range rounds {
+		if err := wait(ctx, least, 8*time.Second); err != nil {
+			return 0, err
+		}
+		n, err := f.cut(ctx, d)
+		if err != nil {
+			return 0, fmt.Errorf("cut %d: %w", round+1, err)
+		}
+		missing += n
+	}
+	f.report.figure(figureRounds, float64(rounds))
+	f.report.figure("accepted and not in the database after a cut", float64(missing))
+	return missing, nil
 }
 
 // lookedUp is how many of the events accepted last before a cut are looked up in the
