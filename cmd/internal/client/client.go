@@ -76,7 +76,7 @@ func (c *Client) Publish(ctx context.Context, body []byte) ([]Published, error) 
 	var answer struct {
 		Events []Published `json:"events"`
 	}
-	err := c.call(ctx, http.MethodPost, "/v1/events", body, &answer)
+	err := c.Call(ctx, http.MethodPost, "/v1/events", body, &answer)
 	if err == nil && len(answer.Events) == 0 {
 		err = c.stranger("it has no events")
 	}
@@ -103,12 +103,8 @@ type Webhook struct {
 
 // Register registers a webhook and returns it with its id and secret.
 func (c *Client) Register(ctx context.Context, w Webhook) (Webhook, error) {
-	body, err := json.Marshal(w)
-	if err != nil {
-		return Webhook{}, fmt.Errorf("encode webhook: %w", err)
-	}
 	var made Webhook
-	err = c.call(ctx, http.MethodPost, "/v1/webhooks", body, &made)
+	err := c.Call(ctx, http.MethodPost, "/v1/webhooks", w, &made)
 	if err == nil && made.ID == "" {
 		err = c.stranger("it has no webhook")
 	}
@@ -121,7 +117,7 @@ func (c *Client) Webhooks(ctx context.Context) ([]Webhook, error) {
 	for {
 		var page []Webhook
 		path := fmt.Sprintf("/v1/webhooks?limit=%d&offset=%d", pageSize, len(all))
-		if err := c.call(ctx, http.MethodGet, path, nil, &page); err != nil {
+		if err := c.Call(ctx, http.MethodGet, path, nil, &page); err != nil {
 			return nil, err
 		}
 		if all = append(all, page...); len(page) == 0 {
@@ -132,23 +128,19 @@ func (c *Client) Webhooks(ctx context.Context) ([]Webhook, error) {
 
 // Update changes the events of a webhook, and makes it active.
 func (c *Client) Update(ctx context.Context, id string, events []domain.EventType) (Webhook, error) {
-	body, err := json.Marshal(map[string]any{"events": events, "active": true})
-	if err != nil {
-		return Webhook{}, fmt.Errorf("encode webhook: %w", err)
-	}
 	var changed Webhook
-	err = c.call(ctx, http.MethodPatch, "/v1/webhooks/"+url.PathEscape(id), body, &changed)
+	err := c.Call(ctx, http.MethodPatch, "/v1/webhooks/"+url.PathEscape(id), map[string]any{"events": events, "active": true}, &changed)
 	return changed, err
 }
 
 // Rotate gives a webhook a new signing secret. For the overlap, callbacks carry the
 // signature of the former one too.
 func (c *Client) Rotate(ctx context.Context, id string, overlap time.Duration) (domain.Secret, error) {
-	body := fmt.Appendf(nil, `{"overlapSeconds":%d}`, int(overlap.Seconds()))
+	body := map[string]int{"overlapSeconds": int(overlap.Seconds())}
 	var answer struct {
 		Secret string `json:"secret"`
 	}
-	err := c.call(ctx, http.MethodPost, "/v1/webhooks/"+url.PathEscape(id)+"/rotate-secret", body, &answer)
+	err := c.Call(ctx, http.MethodPost, "/v1/webhooks/"+url.PathEscape(id)+"/rotate-secret", body, &answer)
 	if err == nil && answer.Secret == "" {
 		err = c.stranger("it has no secret")
 	}
@@ -157,7 +149,7 @@ func (c *Client) Rotate(ctx context.Context, id string, overlap time.Duration) (
 
 // Delete deletes a webhook.
 func (c *Client) Delete(ctx context.Context, id string) error {
-	return c.call(ctx, http.MethodDelete, "/v1/webhooks/"+url.PathEscape(id), nil, nil)
+	return c.Call(ctx, http.MethodDelete, "/v1/webhooks/"+url.PathEscape(id), nil, nil)
 }
 
 // Delivery is a line of the delivery log. Only Delivery has its attempts.
@@ -190,14 +182,14 @@ func (c *Client) Deliveries(ctx context.Context, query url.Values) (page []Deliv
 		Data       []Delivery `json:"data"`
 		NextCursor string     `json:"nextCursor"`
 	}
-	err = c.call(ctx, http.MethodGet, "/v1/deliveries?"+query.Encode(), nil, &answer)
+	err = c.Call(ctx, http.MethodGet, "/v1/deliveries?"+query.Encode(), nil, &answer)
 	return answer.Data, answer.NextCursor, err
 }
 
 // Delivery returns a delivery with its attempts.
 func (c *Client) Delivery(ctx context.Context, id string) (Delivery, error) {
 	var delivery Delivery
-	err := c.call(ctx, http.MethodGet, "/v1/deliveries/"+url.PathEscape(id), nil, &delivery)
+	err := c.Call(ctx, http.MethodGet, "/v1/deliveries/"+url.PathEscape(id), nil, &delivery)
 	return delivery, err
 }
 
@@ -206,15 +198,23 @@ func (c *Client) Account(ctx context.Context) (string, error) {
 	var answer struct {
 		Account string `json:"account"`
 	}
-	err := c.call(ctx, http.MethodGet, "/v1/who-am-i", nil, &answer)
+	err := c.Call(ctx, http.MethodGet, "/v1/who-am-i", nil, &answer)
 	if err == nil && answer.Account == "" {
 		err = c.stranger("it has no account")
 	}
 	return answer.Account, err
 }
 
-// call sends body, unless it is nil, and reads the answer into result, unless that is nil.
-func (c *Client) call(ctx context.Context, method, path string, body []byte, result any) error {
+// Call sends in, unless it is nil: bytes as they are, anything else as JSON. Call reads the answer
+// into result, unless that is nil.
+func (c *Client) Call(ctx context.Context, method, path string, in, result any) error {
+	body, ok := in.([]byte)
+	if !ok && in != nil {
+		var err error
+		if body, err = json.Marshal(in); err != nil {
+			return fmt.Errorf("encode request: %w", err)
+		}
+	}
 	answer, err := c.Do(ctx, method, path, body)
 	if err != nil || result == nil {
 		return err

@@ -92,7 +92,7 @@ type BuildLine struct {
 // Deployment returns a deployment.
 func (c *Client) Deployment(ctx context.Context, name string) (Deployment, error) {
 	var d Deployment
-	err := c.call(ctx, http.MethodGet, "/v1/deployments/"+url.PathEscape(name), nil, &d)
+	err := c.Call(ctx, http.MethodGet, "/v1/deployments/"+url.PathEscape(name), nil, &d)
 	if err == nil && d.Name == "" {
 		err = c.stranger("it has no deployment")
 	}
@@ -104,21 +104,18 @@ func (c *Client) Builds(ctx context.Context, deployment string) ([]BuildLine, er
 	var answer struct {
 		Data []BuildLine `json:"data"`
 	}
-	err := c.call(ctx, http.MethodGet, "/v1/deployments/"+url.PathEscape(deployment)+"/builds", nil, &answer)
+	err := c.Call(ctx, http.MethodGet, "/v1/deployments/"+url.PathEscape(deployment)+"/builds", nil, &answer)
 	return answer.Data, err
 }
 
 // Redeploy builds a deployment again from the files of a build; empty: of the active one.
 func (c *Client) Redeploy(ctx context.Context, name, build string) (Accepted, error) {
-	body := []byte(`{}`)
+	body := map[string]string{}
 	if build != "" {
-		var err error
-		if body, err = json.Marshal(map[string]string{"buildId": build}); err != nil {
-			return Accepted{}, fmt.Errorf("encode request: %w", err)
-		}
+		body["buildId"] = build
 	}
 	var accepted Accepted
-	err := c.call(ctx, http.MethodPost, "/v1/deployments/"+url.PathEscape(name)+"/deploy", body, &accepted)
+	err := c.Call(ctx, http.MethodPost, "/v1/deployments/"+url.PathEscape(name)+"/deploy", body, &accepted)
 	accepted.DeploymentName = name
 	return accepted, err
 }
@@ -157,7 +154,7 @@ type Fault struct {
 func (c *Client) DeploymentStatus(ctx context.Context, account, project, id string) (DeploymentStatus, error) {
 	var status DeploymentStatus
 	path := fmt.Sprintf("/v1/accounts/%s/projects/%s/deployment-status/%s", url.PathEscape(account), url.PathEscape(project), url.PathEscape(id))
-	err := c.call(ctx, http.MethodGet, path, nil, &status)
+	err := c.Call(ctx, http.MethodGet, path, nil, &status)
 	if err == nil && status.Status == "" {
 		err = c.stranger("it has no status")
 	}

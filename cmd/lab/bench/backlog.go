@@ -9,6 +9,7 @@ import (
 	"waybill.dev/cmd/internal/client"
 	"waybill.dev/cmd/lab/internal/load"
 	"waybill.dev/cmd/lab/internal/meter"
+	"waybill.dev/cmd/lab/internal/stack"
 )
 
 // sip is how long others publish at a time while a backlog drains.
@@ -127,7 +128,7 @@ func (r *rig) memoryAtRest(ctx context.Context) (float64, error) {
 	var least int64
 	started := time.Now()
 	lessAt := started
-	err := poll(ctx, settleEvery, func() (bool, error) {
+	err := stack.Poll(ctx, settleEvery, func() (bool, error) {
 		now, err := meter.Resident(r.own())
 		if err != nil {
 			return false, err

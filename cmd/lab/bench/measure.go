@@ -7,6 +7,7 @@ import (
 	"waybill.dev/cmd/internal/client"
 	"waybill.dev/cmd/lab/internal/load"
 	"waybill.dev/cmd/lab/internal/meter"
+	"waybill.dev/cmd/lab/internal/stack"
 )
 
 const (
@@ -113,7 +114,7 @@ func (r *rig) awaitArrivals(ctx context.Context, name string, want int64) (load.
 func (r *rig) awaitTally(ctx context.Context, name string, good func(load.Tally) bool) (load.Tally, error) {
 	var last load.Tally
 	changed := time.Now()
-	err := poll(ctx, watchEvery, func() (bool, error) {
+	err := stack.Poll(ctx, watchEvery, func() (bool, error) {
 		received, err := r.receiver.Receive(nil)
 		if err != nil {
 			return false, err
@@ -143,7 +144,7 @@ func (r *rig) recorded(ctx context.Context) (int64, error) {
 // are missing when no more come.
 func (r *rig) awaitRecords(ctx context.Context, want int64) (missing int64, err error) {
 	last, changed := int64(-1), time.Now()
-	err = poll(ctx, 4*watchEvery, func() (bool, error) {
+	err = stack.Poll(ctx, 4*watchEvery, func() (bool, error) {
 		n, err := r.recorded(ctx)
 		if err != nil {
 			return false, err
@@ -165,7 +166,7 @@ func (r *rig) awaitQuiet(ctx context.Context) (time.Time, error) {
 	if r.quick {
 		window, deadline = quietWindow/2, since.Add(quietTimeout/20)
 	}
-	err := poll(ctx, window, func() (bool, error) {
+	err := stack.Poll(ctx, window, func() (bool, error) {
 		all, err := meter.CPU(r.own())
 		if err != nil {
 			return false, err
@@ -182,23 +183,6 @@ func (r *rig) awaitQuiet(ctx context.Context) (time.Time, error) {
 		return false, nil
 	})
 	return since, err
-}
-
-// poll asks done at once and then regularly until it is true or fails.
-func poll(ctx context.Context, every time.Duration, done func() (bool, error)) error {
-	ticker := time.NewTicker(every)
-	defer ticker.Stop()
-	for {
-		ok, err := done()
-		if ok || err != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-ticker.C:
-		}
-	}
 }
 
 // webhook is what a scenario's webhooks are registered as.

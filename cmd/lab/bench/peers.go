@@ -21,6 +21,7 @@ import (
 
 	"waybill.dev/cmd/lab/internal/load"
 	"waybill.dev/cmd/lab/internal/meter"
+	"waybill.dev/cmd/lab/internal/stack"
 )
 
 // peer is another gateway, which does the same in the same run.
@@ -136,7 +137,7 @@ func freeAddress(ctx context.Context) (string, error) {
 // answers waits until there are answers at an address.
 func (c *crossing) answers(ctx context.Context, address string, tls bool) error {
 	deadline := time.Now().Add(stalled)
-	return poll(ctx, watchEvery, func() (bool, error) {
+	return stack.Poll(ctx, watchEvery, func() (bool, error) {
 		p, err := c.caller.Ask(load.Ask{Address: address, TLS: tls, Path: load.StaticPath, Connections: 1, For: watchEvery})
 		if err == nil && p.Events > 0 {
 			return true, nil

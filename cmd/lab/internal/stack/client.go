@@ -2,8 +2,6 @@ package stack
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -44,25 +42,6 @@ func (c *Client) As(key string) *Client {
 	return &Client{&other}
 }
 
-// call sends in, if any, and reads the answer into out, if any.
-func (c *Client) call(ctx context.Context, method, path string, in, out any) error {
-	var body []byte
-	if in != nil {
-		var err error
-		if body, err = json.Marshal(in); err != nil {
-			return fmt.Errorf("encode request: %w", err)
-		}
-	}
-	answer, err := c.Do(ctx, method, path, body)
-	if err != nil || out == nil {
-		return err
-	}
-	if err := json.Unmarshal(answer, out); err != nil {
-		return fmt.Errorf("decode answer to %s %s: %w", method, path, err)
-	}
-	return nil
-}
-
 // Rejected is a message on the bus that was not a valid event.
 type Rejected struct {
 	Subject string
@@ -76,26 +55,26 @@ func (c *Client) NewAccount(ctx context.Context, name string) (*Client, string, 
 	var made struct {
 		Key string `json:"key"`
 	}
-	err := c.call(ctx, http.MethodPost, "/v1/accounts", map[string]string{"name": name}, &made)
+	err := c.Call(ctx, http.MethodPost, "/v1/accounts", map[string]string{"name": name}, &made)
 	return c.As(made.Key), made.Key, err
 }
 
 // Webhook returns a webhook.
 func (c *Client) Webhook(ctx context.Context, id string) (client.Webhook, error) {
 	var w client.Webhook
-	err := c.call(ctx, http.MethodGet, "/v1/webhooks/"+id, nil, &w)
+	err := c.Call(ctx, http.MethodGet, "/v1/webhooks/"+id, nil, &w)
 	return w, err
 }
 
 // SetActive makes a webhook active or inactive.
 func (c *Client) SetActive(ctx context.Context, id string, active bool) error {
-	return c.call(ctx, http.MethodPatch, "/v1/webhooks/"+id, map[string]bool{"active": active}, nil)
+	return c.Call(ctx, http.MethodPatch, "/v1/webhooks/"+id, map[string]bool{"active": active}, nil)
 }
 
 // Test sends a sample event to a webhook.
 func (c *Client) Test(ctx context.Context, id string) (delivery string, err error) {
 	var out struct{ DeliveryID string }
-	err = c.call(ctx, http.MethodPost, "/v1/webhooks/"+id+"/test", nil, &out)
+	err = c.Call(ctx, http.MethodPost, "/v1/webhooks/"+id+"/test", nil, &out)
 	return out.DeliveryID, err
 }
 
@@ -106,13 +85,13 @@ func (c *Client) Replay(ctx context.Context, id string, since time.Time, status 
 		in["status"] = status
 	}
 	var out struct{ Matched int }
-	err = c.call(ctx, http.MethodPost, "/v1/webhooks/"+id+"/replay", in, &out)
+	err = c.Call(ctx, http.MethodPost, "/v1/webhooks/"+id+"/replay", in, &out)
 	return out.Matched, err
 }
 
 // Retry sends a delivery again.
 func (c *Client) Retry(ctx context.Context, delivery string) error {
-	return c.call(ctx, http.MethodPost, "/v1/deliveries/"+delivery+"/retry", nil, nil)
+	return c.Call(ctx, http.MethodPost, "/v1/deliveries/"+delivery+"/retry", nil, nil)
 }
 
 // Deliveries calls visit with every delivery that the filter selects, newest first.
@@ -154,19 +133,19 @@ type FeedPage struct {
 // Feed reads a page of a webhook's feed.
 func (c *Client) Feed(ctx context.Context, webhook string, query url.Values) (FeedPage, error) {
 	var page FeedPage
-	err := c.call(ctx, http.MethodGet, "/v1/webhooks/"+webhook+"/feed?"+query.Encode(), nil, &page)
+	err := c.Call(ctx, http.MethodGet, "/v1/webhooks/"+webhook+"/feed?"+query.Encode(), nil, &page)
 	return page, err
 }
 
 // SetCursor keeps a cursor of a webhook's feed under a name.
 func (c *Client) SetCursor(ctx context.Context, webhook, name, cursor string) error {
-	return c.call(ctx, http.MethodPut, "/v1/webhooks/"+webhook+"/cursors/"+name, map[string]string{"cursor": cursor}, nil)
+	return c.Call(ctx, http.MethodPut, "/v1/webhooks/"+webhook+"/cursors/"+name, map[string]string{"cursor": cursor}, nil)
 }
 
 // Cursor returns the cursor that is kept under a name; empty: none is.
 func (c *Client) Cursor(ctx context.Context, webhook, name string) (string, error) {
 	var kept struct{ Cursor string }
-	err := c.call(ctx, http.MethodGet, "/v1/webhooks/"+webhook+"/cursors/"+name, nil, &kept)
+	err := c.Call(ctx, http.MethodGet, "/v1/webhooks/"+webhook+"/cursors/"+name, nil, &kept)
 	if client.IsStatus(err, http.StatusNotFound) {
 		return "", nil
 	}
@@ -175,7 +154,7 @@ func (c *Client) Cursor(ctx context.Context, webhook, name string) (string, erro
 
 // HasEvent reports whether the API knows an event.
 func (c *Client) HasEvent(ctx context.Context, id string) (bool, error) {
-	err := c.call(ctx, http.MethodGet, "/v1/events/"+id, nil, nil)
+	err := c.Call(ctx, http.MethodGet, "/v1/events/"+id, nil, nil)
 	if client.IsStatus(err, http.StatusNotFound) {
 		return false, nil
 	}
@@ -185,14 +164,17 @@ func (c *Client) HasEvent(ctx context.Context, id string) (bool, error) {
 // Rejected returns the newest messages on the bus that were not valid events.
 func (c *Client) Rejected(ctx context.Context, limit int) ([]Rejected, error) {
 	var page struct{ Data []Rejected }
-	err := c.call(ctx, http.MethodGet, "/v1/rejected?limit="+strconv.Itoa(limit), nil, &page)
+	err := c.Call(ctx, http.MethodGet, "/v1/rejected?limit="+strconv.Itoa(limit), nil, &page)
 	return page.Data, err
 }
 
 // Await asks done every 10 ms until it returns true; it fails when ctx is done first or
 // done fails.
-func Await(ctx context.Context, done func() (bool, error)) error {
-	ticker := time.NewTicker(pollEvery)
+func Await(ctx context.Context, done func() (bool, error)) error { return Poll(ctx, pollEvery, done) }
+
+// Poll asks done at once and then regularly until it is true or fails.
+func Poll(ctx context.Context, every time.Duration, done func() (bool, error)) error {
+	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for {
 		ok, err := done()
