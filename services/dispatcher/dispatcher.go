@@ -4,6 +4,7 @@
 package dispatcher
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -162,15 +163,9 @@ func (o *Options) fill() {
 	if o.DefaultSchedule == nil {
 		o.DefaultSchedule = domain.DefaultRetrySchedule()
 	}
-	if o.Retention == 0 {
-		o.Retention = 168 * time.Hour
-	}
-	if o.DisableAfter == 0 {
-		o.DisableAfter = 120 * time.Hour
-	}
-	if o.Memory == 0 {
-		o.Memory = defaultMemory
-	}
+	o.Retention = cmp.Or(o.Retention, 168*time.Hour)
+	o.DisableAfter = cmp.Or(o.DisableAfter, 120*time.Hour)
+	o.Memory = cmp.Or(o.Memory, defaultMemory)
 }
 
 // tracer returns the dispatcher's tracer; nil when tracing is off.

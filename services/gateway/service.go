@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -111,9 +112,7 @@ type Service struct {
 
 // New returns the service. The service knows no deployment before Run.
 func New(o Options) (*Service, error) {
-	if o.Domain == "" {
-		o.Domain = DefaultDomain
-	}
+	o.Domain = cmp.Or(o.Domain, DefaultDomain)
 	if o.Policies == nil {
 		own, err := NewPolicies()
 		if err != nil {
@@ -140,9 +139,7 @@ func New(o Options) (*Service, error) {
 	if s.acme, err = newAuthority(&o, s); err != nil {
 		return nil, err
 	}
-	if o.TableMemory == 0 {
-		o.TableMemory = rollout.DefaultMemory
-	}
+	o.TableMemory = cmp.Or(o.TableMemory, rollout.DefaultMemory)
 	tables, rules := deployments.New(o.Store), tenant.Rules{Egress: o.Egress, Policies: o.Policies, Memory: rollout.ShareOf(o.TableMemory)}
 	s.rollout = rollout.New(rollout.Options{
 		Store: tables, Domains: s.domains, DomainsChanged: s.domainsChanged, Bus: o.Bus, Compile: compiler(rules), Guard: upstream.NewGuard(o.Egress, o.Own, egress.Options{}),

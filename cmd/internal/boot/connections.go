@@ -1,6 +1,7 @@
 package boot
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/netip"
@@ -41,9 +42,7 @@ const (
 
 func limitConnections(listener net.Listener, o *ServerOptions) *connections {
 	c := &connections{Listener: listener, most: o.MaxConnections, trusted: o.TrustedProxies, openOf: make(map[netip.Prefix]int)}
-	if c.most == 0 {
-		c.most = defaultMaxConnections
-	}
+	c.most = cmp.Or(c.most, defaultMaxConnections)
 	c.share = max(1, c.most/shareOfOne)
 	server := prometheus.Labels{"server": strings.ToLower(o.Name)}
 	c.refused = prometheus.NewCounterVec(prometheus.CounterOpts{

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -56,10 +57,7 @@ func (p *Problem) Error() string {
 		fmt.Fprintf(&b, ": %s", terminal.Clean(p.Detail))
 	}
 	for _, e := range p.Errors {
-		at := e.Pointer + e.Parameter
-		if at == "" {
-			at = "body"
-		}
+		at := cmp.Or(e.Pointer+e.Parameter, "body")
 		fmt.Fprintf(&b, "\n  %s: %s", terminal.Clean(at), terminal.Clean(e.Detail))
 	}
 	if hint := p.hint(); hint != "" {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -169,9 +170,7 @@ func (r *rig) schedule(ctx context.Context, n int) error {
 // fill publishes as fast as it can be accepted.
 func (r *rig) fill(j load.Job) error {
 	j.Way = load.WayBatch
-	if j.Connections == 0 {
-		j.Connections = fillConnections
-	}
+	j.Connections = cmp.Or(j.Connections, fillConnections)
 	published, err := r.publisher.Publish(r.job(j))
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,12 +88,8 @@ func (r *rig) job(j load.Job) load.Job {
 	if len(j.Keys) == 0 {
 		j.Keys = []string{r.stack.Key}
 	}
-	if j.Type == "" {
-		j.Type = domain.ShipmentInTransit
-	}
-	if j.Size == 0 {
-		j.Size = r.size
-	}
+	j.Type = cmp.Or(j.Type, domain.ShipmentInTransit)
+	j.Size = cmp.Or(j.Size, r.size)
 	j.Batch, j.Pending = batchEvents, busPending
 	return j
 }

@@ -4,6 +4,7 @@
 package sink
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -137,9 +138,7 @@ func (s *Sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	maps.Copy(w.Header(), answer.Header)
-	if answer.Status == 0 {
-		answer.Status = http.StatusOK
-	}
+	answer.Status = cmp.Or(answer.Status, http.StatusOK)
 	e.answered(post, answer.Status)
 	w.WriteHeader(answer.Status)
 	_, _ = io.WriteString(w, answer.Body)

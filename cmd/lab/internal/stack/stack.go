@@ -92,9 +92,7 @@ const stopTimeout = 40 * time.Second
 
 // AllInOne starts `waybill dev`: one process with SQLite and an embedded nats-server.
 func (s *Site) AllInOne(ctx context.Context, options Options) (*Stack, error) {
-	if options.Name == "" {
-		options.Name = "all-in-one"
-	}
+	options.Name = cmp.Or(options.Name, "all-in-one")
 	st, dir, err := s.prepare(options)
 	if err != nil {
 		return nil, err
@@ -136,9 +134,7 @@ func (s *Site) AllInOne(ctx context.Context, options Options) (*Stack, error) {
 
 // Split starts the services on a nats-server process and on Postgres.
 func (s *Site) Split(ctx context.Context, options Options) (*Stack, error) {
-	if options.Name == "" {
-		options.Name = "split"
-	}
+	options.Name = cmp.Or(options.Name, "split")
 	options.APIs = cmp.Or(options.APIs, 1)
 	options.Dispatchers = cmp.Or(options.Dispatchers, 2)
 	options.NATSServers = cmp.Or(options.NATSServers, 1)

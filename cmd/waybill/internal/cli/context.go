@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -274,10 +275,7 @@ func (t *target) chosen() (*oneContext, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	name := t.context
-	if name == "" {
-		name = c.Current
-	}
+	name := cmp.Or(t.context, c.Current)
 	if name == "" {
 		return nil, "", nil
 	}

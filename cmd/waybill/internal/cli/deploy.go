@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -257,9 +258,7 @@ func (a *app) rebuild(ctx context.Context, c *client.Client, d client.Deployment
 	if err != nil {
 		return err
 	}
-	if accepted.URL == "" {
-		accepted.URL = d.URL
-	}
+	accepted.URL = cmp.Or(accepted.URL, d.URL)
 	w := a.watch(c, client.Source{Account: d.AccountName, Project: d.ProjectName, Branch: d.BranchName})
 	return w.end(ctx, accepted, wait, form)
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,10 +71,7 @@ func (w *watcher) end(ctx context.Context, accepted client.Accepted, wait time.D
 	if err != nil {
 		return fmt.Errorf("%w\n  The build goes on. See what became of it: %s deployments builds %s", err, w.binary, terminal.Clean(accepted.DeploymentName))
 	}
-	url := status.URL
-	if url == "" {
-		url = accepted.URL
-	}
+	url := cmp.Or(status.URL, accepted.URL)
 	result := outcome{accepted.DeploymentName, url, status.LocalURL, accepted.BuildID, accepted.StatusID, status.Status, status.Result.Routes, status.Result.Errors}
 	if form == asJSON {
 		if err := terminal.JSON(w.stdout, result); err != nil {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"time"
@@ -99,10 +100,7 @@ func (a *app) report(form output, found []judge.Finding, given []settings.Given,
 			return err
 		}
 	} else {
-		width := terminal.Columns(a.stdout)
-		if width == 0 {
-			width = 80
-		}
+		width := cmp.Or(terminal.Columns(a.stdout), 80)
 		if verbose {
 			a.printSettings(out.Settings)
 		}

@@ -5,6 +5,7 @@ package demo
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -135,10 +136,7 @@ func (d *demo) start(ctx context.Context) (stop func(error) error, err error) {
 
 // receive opens the receiver and registers its two paths.
 func (d *demo) receive(ctx context.Context) (stop func() error, err error) {
-	addr := d.ReceiverAddr
-	if addr == "" {
-		addr = "127.0.0.1:0"
-	}
+	addr := cmp.Or(d.ReceiverAddr, "127.0.0.1:0")
 	server, err := boot.Listen(ctx, boot.ServerOptions{
 		Name: "receiver", Addr: addr, Setting: "--receiver-addr", Handler: d.receiver.Handler(), Logger: slog.New(slog.DiscardHandler), EndCalls: true,
 	})

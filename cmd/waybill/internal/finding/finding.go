@@ -2,6 +2,7 @@
 package finding
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -54,9 +55,7 @@ func Run[T any](ctx context.Context, on T, checks []Check[T], limit time.Duratio
 		}
 		for _, f := range found {
 			f.Group = check.Group
-			if f.Name == "" {
-				f.Name = check.Name
-			}
+			f.Name = cmp.Or(f.Name, check.Name)
 			all = append(all, f)
 		}
 	}

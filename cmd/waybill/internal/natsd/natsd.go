@@ -2,6 +2,7 @@
 package natsd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -92,12 +93,8 @@ func split(addr string) (host string, port int, err error) {
 	if port, err = strconv.Atoi(text); err != nil {
 		return "", 0, fmt.Errorf("read NATS address: %w", err)
 	}
-	if host == "" {
-		host = "0.0.0.0"
-	}
-	if port == 0 {
-		port = server.RANDOM_PORT
-	}
+	host = cmp.Or(host, "0.0.0.0")
+	port = cmp.Or(port, server.RANDOM_PORT)
 	return host, port, nil
 }
 

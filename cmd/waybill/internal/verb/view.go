@@ -2,6 +2,7 @@ package verb
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -92,10 +93,7 @@ func decode(text []byte) (any, error) {
 // list returns the things of a list; ok is false when the answer is a single thing. A text in a list
 // is a thing with the member value.
 func (v View) list(tree any) (rows []members, ok bool) {
-	name := v.Rows
-	if name == "" {
-		name = "data"
-	}
+	name := cmp.Or(v.Rows, "data")
 	if thing, isThing := tree.(members); isThing {
 		tree = thing[name]
 	}

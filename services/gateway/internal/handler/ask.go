@@ -2,6 +2,7 @@ package handler
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,10 +47,7 @@ func newBackEnd(options *input.Form, op *routefile.Operation, base *url.URL, env
 	b.follow, _ = options.Bool("followRedirects")
 	seconds, _ := options.Number("timeoutSeconds", 0.001, 60)
 	b.timeout = time.Duration(seconds * float64(time.Second))
-	limit := op.Timeout
-	if limit == 0 {
-		limit = callTimeout
-	}
+	limit := cmp.Or(op.Timeout, callTimeout)
 	if b.timeout > limit {
 		options.Fault(fmt.Sprintf("must not be longer than the time limit of the call: %g seconds, unless the route's timeoutSeconds is larger",
 			limit.Seconds()), "timeoutSeconds")

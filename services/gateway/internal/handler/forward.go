@@ -1,6 +1,7 @@
 package handler
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/url"
@@ -77,9 +78,7 @@ var errQuery = problem.New(problem.InvalidInput, "The query must not have spaces
 // target returns the URL at base's host with an escaped path and a query, which begins with its ?.
 // The path must be unambiguous.
 func target(base *url.URL, path, search string) (*url.URL, error) {
-	if path == "" {
-		path = "/"
-	}
+	path = cmp.Or(path, "/")
 	decoded, err := url.PathUnescape(path)
 	to := &url.URL{Scheme: base.Scheme, Host: base.Host, Path: decoded, RawPath: path, RawQuery: strings.TrimPrefix(search, "?"), ForceQuery: search == "?"}
 	if err != nil || to.EscapedPath() != path || path[0] != '/' {

@@ -5,6 +5,7 @@ package jsonschema
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -166,10 +167,7 @@ func plain(err error) error {
 	if len(found) == 0 {
 		return err
 	}
-	place := found[0].Pointer
-	if place == "" {
-		place = "the schema"
-	}
+	place := cmp.Or(found[0].Pointer, "the schema")
 	return fmt.Errorf("%s %s", place, found[0].Detail)
 }
 

@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"cmp"
 	"context"
 	stdjson "encoding/json"
 	"fmt"
@@ -181,9 +182,7 @@ func promptResult(x *exchange, response *route.Response) (*mcp.GetPromptResult, 
 		}
 		result = &mcp.GetPromptResult{Meta: read.Meta, Description: read.Description, Messages: read.Messages}
 	}
-	if result.Description == "" {
-		result.Description = x.entry.prompt.description
-	}
+	result.Description = cmp.Or(result.Description, x.entry.prompt.description)
 	return result, nil
 }
 

@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -84,12 +85,8 @@ func readSettings(options jsontext.Value) (settings, []string) {
 	if s.ListSeconds < 0 || s.ListSeconds > maxListSeconds {
 		faults = append(faults, fmt.Sprintf("handler options: /listSeconds must be between 0 and %d", maxListSeconds))
 	}
-	if s.Name == "" {
-		s.Name = defaultName
-	}
-	if s.Version == "" {
-		s.Version = defaultVersion
-	}
+	s.Name = cmp.Or(s.Name, defaultName)
+	s.Version = cmp.Or(s.Version, defaultVersion)
 	return s, faults
 }
 

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,9 +59,7 @@ func (r *Registry) check(p Policy) error {
 	case r.byName[p.Name] != nil:
 		return errors.New("there is one of that name already")
 	}
-	if p.Options == "" {
-		p.Options = noOptions
-	}
+	p.Options = cmp.Or(p.Options, noOptions)
 	e := r.add(p)
 	if _, err := e.schema(); err != nil {
 		return fmt.Errorf("read the schema of its options: %w", err)

@@ -2,6 +2,7 @@
 package ratelimit
 
 import (
+	"cmp"
 	"container/list"
 	"crypto/sha256"
 	"sync"
@@ -56,9 +57,7 @@ type count struct {
 // NewPool returns an empty pool for at most so many counts; 0: 65,536. When the counts of all pools reach the bound,
 // a new count replaces one in a pool that has more than its part. A nil bound means no bound.
 func NewPool(most int, bound *Bound) *Pool {
-	if most == 0 {
-		most = maxCallers
-	}
+	most = cmp.Or(most, maxCallers)
 	return &Pool{most: most, bound: bound, counts: make(map[key]*list.Element)}
 }
 

@@ -5,6 +5,7 @@
 package rollout
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -112,15 +113,9 @@ type Rollout struct {
 
 // New returns a rollout that knows nothing yet.
 func New(o Options) *Rollout {
-	if o.Tables == 0 {
-		o.Tables = DefaultTables
-	}
-	if o.InFlight == 0 {
-		o.InFlight = DefaultInFlight
-	}
-	if o.TableMemory == 0 {
-		o.TableMemory = DefaultMemory
-	}
+	o.Tables = cmp.Or(o.Tables, DefaultTables)
+	o.InFlight = cmp.Or(o.InFlight, DefaultInFlight)
+	o.TableMemory = cmp.Or(o.TableMemory, DefaultMemory)
 	r := &Rollout{
 		options: o, nudges: signal.New(), slots: make(chan struct{}, makers),
 		loaded: make(map[*deployment]struct{}), shares: make(map[string]*share), counts: ratelimit.NewBound(o.TableMemory / ratelimit.BytesOfCount),

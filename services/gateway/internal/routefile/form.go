@@ -1,6 +1,7 @@
 package routefile
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -59,10 +60,7 @@ func (p *Part) text(raw bool) string {
 func (m *Media) add(to *branch, part *Part, shape jsonschema.Shape, raw bool) {
 	field := m.Fields[part.Name]
 	text := part.text(raw)
-	media := part.MediaType
-	if media == "" {
-		media = field.MediaType
-	}
+	media := cmp.Or(part.MediaType, field.MediaType)
 	value := jsontext.Value(text)
 	isJSON := IsJSON(media) || media == "" && field.Style == "" && (shape.Is("object") || shape.Element().Is("object"))
 	switch {

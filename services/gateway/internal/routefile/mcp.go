@@ -1,6 +1,7 @@
 package routefile
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"mime"
@@ -75,9 +76,7 @@ func derivedName(id string) string {
 	const letters, digits = 64 - 1 - 8, 8
 	slug := strings.Trim(noName.ReplaceAllString(id, "_"), "_")
 	slug = strings.TrimRight(slug[:min(len(slug), letters)], "_")
-	if slug == "" {
-		slug = "operation"
-	}
+	slug = cmp.Or(slug, "operation")
 	sum := sha256.Sum256([]byte(id))
 	return slug + "_" + hex.EncodeToString(sum[:])[:digits]
 }
@@ -177,11 +176,7 @@ func (o *Operation) Exposed() MCPDef {
 			def.Name = derivedName(o.ID)
 		}
 	}
-	for _, text := range []string{o.Description, o.Summary, o.Method + " " + o.Path} {
-		if def.Description == "" {
-			def.Description = text
-		}
-	}
+	def.Description = cmp.Or(def.Description, o.Description, o.Summary, o.Method+" "+o.Path)
 	if def.URI == "" && def.Type == Resource {
 		def.URI = "mcp://resources/" + url.PathEscape(def.Name)
 	}

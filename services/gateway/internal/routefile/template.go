@@ -1,6 +1,7 @@
 package routefile
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -213,10 +214,7 @@ func (t template) expression() (*regexp.Regexp, []int, error) {
 			b.WriteString(regexp.QuoteMeta(p.literal))
 			continue
 		}
-		pattern := p.pattern
-		if pattern == "" {
-			pattern = "[^/]+"
-		}
+		pattern := cmp.Or(p.pattern, "[^/]+")
 		inner, err := regexp.Compile(pattern)
 		if err != nil {
 			return nil, nil, fmt.Errorf("the path's parameter %s: %w", p.name, err)

@@ -1,6 +1,7 @@
 package site
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"slices"
@@ -122,9 +123,7 @@ func (b *builder) route(op *routefile.Operation) {
 		operation: op, place: len(b.site.routes), timeout: op.Timeout,
 		maxRequest: route.MaxRequest, maxResponse: route.MaxResponse, cors: b.cors[op.CORSPolicy], uploaded: b.limits.Uploaded,
 	}
-	if rt.timeout == 0 {
-		rt.timeout = defaultTimeout
-	}
+	rt.timeout = cmp.Or(rt.timeout, defaultTimeout)
 	if own := b.servedBy(op); own != "" {
 		b.fault(op, "Waybill itself serves this path, as "+own)
 	}

@@ -1,6 +1,7 @@
 package site
 
 import (
+	"cmp"
 	"waybill.dev/services/gateway/internal/jsonschema"
 	"waybill.dev/services/gateway/internal/policy"
 	"waybill.dev/services/gateway/internal/route"
@@ -62,9 +63,7 @@ func (l Limits) variable(variables Variables, name string) (value string, ok boo
 }
 
 func (l Limits) complete() Limits {
-	if l.Account == "" {
-		l.Account = domain.DefaultAccount
-	}
+	l.Account = cmp.Or(l.Account, domain.DefaultAccount)
 	if l.Egress == nil {
 		l.Egress = &egress.Policy{}
 	}
