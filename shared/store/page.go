@@ -21,6 +21,15 @@ type Weight struct {
 	Step int
 }
 
+// All returns what each of the rows is made into.
+func All[R, V any](rows []R, made func(R) V) []V {
+	all := make([]V, len(rows))
+	for i, row := range rows {
+		all[i] = made(row)
+	}
+	return all
+}
+
 // ListPage returns a page of the result of query, and how many rows the result has in all. Rows
 // that are always small need no weight.
 func ListPage[R any](query *gorm.DB, page Page, w Weight) ([]R, int, error) {

@@ -21,10 +21,9 @@ func (l *Log) auditRow(e domain.AuditEntry) (auditRow, error) {
 	if e.At.IsZero() {
 		e.At = l.db.Now()
 	}
-	kept := make([]auditResource, len(e.Resources))
-	for i, r := range e.Resources {
-		kept[i] = auditResource{auditable(r.Type), auditable(r.ID), auditable(r.Name)}
-	}
+	kept := store.All(e.Resources, func(r domain.Resource) auditResource {
+		return auditResource{auditable(r.Type), auditable(r.ID), auditable(r.Name)}
+	})
 	resources, err := json.Marshal(kept)
 	if err != nil {
 		return auditRow{}, fmt.Errorf("encode resources: %w", err)

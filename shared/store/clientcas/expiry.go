@@ -20,11 +20,9 @@ func (c *ClientCAs) ExpiringClientCAs(ctx context.Context, account string, now t
 	if err != nil {
 		return nil, store.Wrap("list CA certificates that end", err)
 	}
-	found := make([]domain.Expiry, len(rows))
-	for i, row := range rows {
-		found[i] = domain.Expiry{Kind: domain.ExpiryClientCA, At: row.ExpiresAt.Time(), Key: row.ID, Name: row.Name}
-	}
-	return found, nil
+	return store.All(rows, func(row caRow) domain.Expiry {
+		return domain.Expiry{Kind: domain.ExpiryClientCA, At: row.ExpiresAt.Time(), Key: row.ID, Name: row.Name}
+	}), nil
 }
 
 // CountExpiringClientCAs counts such certificates over all accounts, at most

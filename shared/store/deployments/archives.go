@@ -73,10 +73,7 @@ func (d *Deployments) empty(tx, query *gorm.DB) ([]keptRow, error) {
 	if err != nil || len(rows) == 0 {
 		return nil, err
 	}
-	ids := make([]string, len(rows))
-	for i := range rows {
-		ids[i] = rows[i].ID
-	}
+	ids := store.All(rows, func(row keptRow) string { return row.ID })
 	return rows, tx.Exec("UPDATE gateway_sources SET archive = NULL, size = 0, failed_at = NULL WHERE id IN ?", ids).Error
 }
 

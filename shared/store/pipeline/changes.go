@@ -47,18 +47,12 @@ func (p *Pipeline) Webhooks(ctx context.Context, since int64) ([]domain.Webhook,
 
 // LiveWebhooks returns the webhooks with these ids, of any account, that exist and are not deleted.
 func (p *Pipeline) LiveWebhooks(ctx context.Context, ids []domain.WebhookID) ([]domain.Webhook, error) {
-	texts := make([]string, len(ids))
-	for i, id := range ids {
-		texts[i] = string(id)
-	}
+	texts := store.All(ids, func(id domain.WebhookID) string { return string(id) })
 	var rows []webhookRow
 	if err := p.db.Reading(ctx).Where("id IN ? AND NOT deleted", texts).Find(&rows).Error; err != nil {
 		return nil, store.Wrap("look webhooks up", err)
 	}
-	webhooks := make([]domain.Webhook, len(rows))
-	for i, row := range rows {
-		webhooks[i] = p.webhookFromRow(row)
-	}
+	webhooks := store.All(rows, p.webhookFromRow)
 	return webhooks, store.Wrap("look webhooks up", p.giveKeys(p.db.Reading(ctx), webhooks))
 }
 
@@ -73,9 +67,5 @@ func (p *Pipeline) Healths(ctx context.Context, since time.Time) ([]domain.Healt
 	if err := query.Find(&rows).Error; err != nil {
 		return nil, store.Wrap("read webhook health", err)
 	}
-	healths := make([]domain.Health, len(rows))
-	for i, row := range rows {
-		healths[i] = row.domain()
-	}
-	return healths, nil
+	return store.All(rows, webhookHealthRow.domain), nil
 }

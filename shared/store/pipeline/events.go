@@ -82,10 +82,7 @@ func (p *Pipeline) ListEvents(ctx context.Context, f EventFilter) ([]domain.Even
 		last := rows[len(rows)-1]
 		next = store.Cursor{List: listEvents, Account: f.Account, At: last.ReceivedAt.Time().UnixMilli(), ID: last.ID, Filter: filter}.Encode()
 	}
-	events := make([]domain.Event, len(rows))
-	for i, row := range rows {
-		events[i] = row.domain()
-	}
+	events := store.All(rows, eventRow.domain)
 	return events, next, nil
 }
 
@@ -156,10 +153,7 @@ func (f EventFilter) marks(tx *gorm.DB, after *store.Cursor, parts []eventPart) 
 func firstPage(marks []eventMark, limit int) (page []eventMark, more bool) {
 	slices.SortFunc(marks, func(a, b eventMark) int { return newestFirst(a.ReceivedAt, a.ID, b.ReceivedAt, b.ID) })
 	page = marks[:min(len(marks), limit)]
-	weights := make([]int64, len(page))
-	for i, mark := range page {
-		weights[i] = mark.Weight
-	}
+	weights := store.All(page, func(mark eventMark) int64 { return mark.Weight })
 	page = page[:store.Fitting(weights)]
 	return page, len(page) < len(marks)
 }

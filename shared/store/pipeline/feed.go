@@ -121,20 +121,14 @@ func (q FeedQuery) marks(tx *gorm.DB, after FeedPlace, horizon int64) (page []fe
 	}
 	slices.SortFunc(marks, func(a, b feedMark) int { return a.FeedPlace.compare(b.FeedPlace) })
 	page = marks[:min(len(marks), limit)]
-	weights := make([]int64, len(page))
-	for i, mark := range page {
-		weights[i] = mark.Weight
-	}
+	weights := store.All(page, func(mark feedMark) int64 { return mark.Weight })
 	page = page[:store.Fitting(weights)]
 	return page, len(page) < len(marks), nil
 }
 
 // events returns the marked events that the query wants.
 func (q FeedQuery) events(tx *gorm.DB, marks []feedMark) ([]domain.Event, error) {
-	refs := make([]dayRef, len(marks))
-	for i, mark := range marks {
-		refs[i] = dayRef{mark.Day, eventRef{q.Account, mark.FeedPlace.ID}}
-	}
+	refs := store.All(marks, func(mark feedMark) dayRef { return dayRef{mark.Day, eventRef{q.Account, mark.FeedPlace.ID}} })
 	found, err := storedEvents(tx, refs)
 	if err != nil {
 		return nil, err

@@ -76,10 +76,7 @@ func (p *Pipeline) GetFeedCursor(ctx context.Context, account string, webhook do
 func (p *Pipeline) FeedCursors(ctx context.Context, account string, webhook domain.WebhookID) ([]FeedCursor, error) {
 	var rows []webhookCursorRow
 	err := p.db.Reading(ctx).Where("webhook_id = ? AND account = ?", string(webhook), account).Order("name").Find(&rows).Error
-	list := make([]FeedCursor, len(rows))
-	for i, row := range rows {
-		list[i] = row.shown()
-	}
+	list := store.All(rows, webhookCursorRow.shown)
 	return list, store.Wrap("list cursors", err)
 }
 

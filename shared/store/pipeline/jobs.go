@@ -392,10 +392,7 @@ func (p *Pipeline) ListJobs(ctx context.Context, account string, limit int, curs
 		rows = rows[:limit]
 		next = store.Cursor{List: listJobs, Account: account, ID: rows[limit-1].ID}.Encode()
 	}
-	jobs := make([]domain.Job, len(rows))
-	for i, row := range rows {
-		jobs[i] = row.domain()
-	}
+	jobs := store.All(rows, jobRow.domain)
 	return jobs, next, nil
 }
 

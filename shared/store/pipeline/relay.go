@@ -93,10 +93,9 @@ func (p *Pipeline) Unpublished(ctx context.Context, limit int) ([]OutboxEvent, e
 }
 
 func outboxEvents(tx *gorm.DB, rows []outboxRow) ([]OutboxEvent, error) {
-	refs := make([]dayRef, len(rows))
-	for i, row := range rows {
-		refs[i] = dayRef{store.DateOf(row.ReceivedAt.Time()), eventRef{row.Account, row.ID}}
-	}
+	refs := store.All(rows, func(row outboxRow) dayRef {
+		return dayRef{store.DateOf(row.ReceivedAt.Time()), eventRef{row.Account, row.ID}}
+	})
 	events, err := storedEvents(tx, refs)
 	if err != nil {
 		return nil, err
@@ -200,10 +199,7 @@ func (p *Pipeline) Restorable(ctx context.Context, since time.Time, after domain
 }
 
 func restoreItems(tx *gorm.DB, rows []deliveryRow) ([]RestoreItem, error) {
-	refs := make([]dayRef, len(rows))
-	for i, row := range rows {
-		refs[i] = dayRef{row.Day, eventRef{row.Account, row.EventID}}
-	}
+	refs := store.All(rows, func(row deliveryRow) dayRef { return dayRef{row.Day, eventRef{row.Account, row.EventID}} })
 	events, err := storedEvents(tx, refs)
 	if err != nil {
 		return nil, err

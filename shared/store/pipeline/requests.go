@@ -188,10 +188,9 @@ type requestedRow struct {
 }
 
 func requestedTasks(tx *gorm.DB, rows []requestedRow) ([]domain.Task, error) {
-	refs := make([]dayRef, len(rows))
-	for i, row := range rows {
-		refs[i] = dayRef{row.Request.Day, eventRef{row.Request.Account, row.Request.EventID}}
-	}
+	refs := store.All(rows, func(row requestedRow) dayRef {
+		return dayRef{row.Request.Day, eventRef{row.Request.Account, row.Request.EventID}}
+	})
 	events, err := storedEvents(tx, refs)
 	if err != nil {
 		return nil, err

@@ -56,10 +56,7 @@ func (p *Pipeline) webhookToRow(w domain.Webhook) (webhookRow, error) {
 	}
 	var headers []byte
 	if len(w.Headers) > 0 {
-		kept := make([]sealedHeader, len(w.Headers))
-		for i, h := range w.Headers {
-			kept[i] = sealedHeader{h.Name, h.Value.Reveal()}
-		}
+		kept := store.All(w.Headers, func(h domain.Header) sealedHeader { return sealedHeader{h.Name, h.Value.Reveal()} })
 		var err error
 		if headers, err = json.Marshal(kept); err != nil {
 			return row, fmt.Errorf("encode headers: %w", err)
@@ -173,10 +170,7 @@ func (p *Pipeline) openHeaders(row webhookRow) ([]domain.Header, string) {
 	if err := json.Unmarshal(plain, &kept); err != nil {
 		return nil, "its headers can't be decoded"
 	}
-	headers := make([]domain.Header, len(kept))
-	for i, h := range kept {
-		headers[i] = domain.Header{Name: h.Name, Value: domain.Secret(h.Value)}
-	}
+	headers := store.All(kept, func(h sealedHeader) domain.Header { return domain.Header{Name: h.Name, Value: domain.Secret(h.Value)} })
 	return headers, ""
 }
 
@@ -200,10 +194,7 @@ func webhookSealData(column, id, account string) []byte {
 }
 
 func joinTypes(types []domain.EventType) string {
-	texts := make([]string, len(types))
-	for i, t := range types {
-		texts[i] = string(t)
-	}
+	texts := store.All(types, func(t domain.EventType) string { return string(t) })
 	return strings.Join(texts, ",")
 }
 
@@ -212,11 +203,7 @@ func splitTypes(text string) []domain.EventType {
 		return nil
 	}
 	parts := strings.Split(text, ",")
-	types := make([]domain.EventType, len(parts))
-	for i, p := range parts {
-		types[i] = domain.EventType(p)
-	}
-	return types
+	return store.All(parts, func(p string) domain.EventType { return domain.EventType(p) })
 }
 
 // joinSchedule keeps nil (the installation's schedule) different from empty (no retry).
@@ -224,10 +211,7 @@ func joinSchedule(waits []time.Duration) *string {
 	if waits == nil {
 		return nil
 	}
-	texts := make([]string, len(waits))
-	for i, w := range waits {
-		texts[i] = strconv.FormatInt(w.Microseconds(), 10)
-	}
+	texts := store.All(waits, func(w time.Duration) string { return strconv.FormatInt(w.Microseconds(), 10) })
 	text := strings.Join(texts, ",")
 	return &text
 }

@@ -108,11 +108,7 @@ func (r *Recorder) OrderStarts(ctx context.Context) ([]OrderStart, error) {
 	if err := r.db.Reading(ctx).Find(&rows).Error; err != nil {
 		return nil, store.Wrap("read the starts of orders", err)
 	}
-	starts := make([]OrderStart, len(rows))
-	for i, row := range rows {
-		starts[i] = row.start()
-	}
-	return starts, nil
+	return store.All(rows, orderingStartRow.start), nil
 }
 
 func (r orderingStartRow) start() OrderStart {

@@ -52,11 +52,9 @@ func (t *Traffic) CallCounts(ctx context.Context, deployment string, step Step, 
 	if len(rows) > most {
 		return nil, store.Wrap("read counts of calls", domain.ErrLimit)
 	}
-	counts := make([]Count, len(rows))
-	for i, row := range rows {
-		counts[i] = Count{Start: row.Start.Time(), Consumer: row.Consumer, Status: row.Status, Calls: Calls{row.Calls, row.Micros}}
-	}
-	return counts, nil
+	return store.All(rows, func(row callRow) Count {
+		return Count{Start: row.Start.Time(), Consumer: row.Consumer, Status: row.Status, Calls: Calls{row.Calls, row.Micros}}
+	}), nil
 }
 
 // RecentCalls returns the newest requests of a deployment that came at since or later, at most limit of
@@ -291,9 +289,7 @@ func (row *requestRow) stored() ([]Entry, error) {
 	if err := json.Unmarshal([]byte(row.Entries), &stored); err != nil {
 		return nil, fmt.Errorf("read entries of a request: %w", err)
 	}
-	entries := make([]Entry, len(stored))
-	for i, e := range stored {
-		entries[i] = Entry{At: time.UnixMicro(e.At).UTC(), Severity: e.Severity, Source: e.Source, Message: e.Message, Attributes: e.Attributes}
-	}
-	return entries, nil
+	return store.All(stored, func(e storedEntry) Entry {
+		return Entry{At: time.UnixMicro(e.At).UTC(), Severity: e.Severity, Source: e.Source, Message: e.Message, Attributes: e.Attributes}
+	}), nil
 }

@@ -83,10 +83,7 @@ func (t *Tunnels) ListTunnels(ctx context.Context, account string, page store.Pa
 			return err
 		}
 		total = n
-		ids := make([]string, len(rows))
-		for i := range rows {
-			ids[i] = rows[i].ID
-		}
+		ids := store.All(rows, func(row tunnelRow) string { return row.ID })
 		live, err := t.live(tx, ids...)
 		if err != nil {
 			return err

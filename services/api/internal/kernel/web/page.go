@@ -54,13 +54,7 @@ func Fitting[D, V any](items []D, view func(D) V) ([]jsontext.Value, error) {
 }
 
 // Views returns all items as callers see them.
-func Views[D, V any](items []D, view func(D) V) []V {
-	views := make([]V, 0, len(items))
-	for _, item := range items {
-		views = append(views, view(item))
-	}
-	return views
-}
+func Views[D, V any](items []D, view func(D) V) []V { return store.All(items, view) }
 
 // CursorPage is a page of a list. The next page begins at its cursor; empty: this is the last page.
 type CursorPage[V any] struct {

@@ -273,9 +273,5 @@ func keyResource(k domain.APIKey) domain.Resource {
 }
 
 func keyResources(keys []domain.APIKey) []domain.Resource {
-	resources := make([]domain.Resource, len(keys))
-	for i, k := range keys {
-		resources[i] = keyResource(k)
-	}
-	return resources
+	return store.All(keys, keyResource)
 }

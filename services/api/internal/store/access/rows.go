@@ -94,10 +94,7 @@ func consumerToRow(c domain.Consumer, bucketID string) (consumerRow, error) {
 }
 
 func joinScopes(scopes []domain.Scope) string {
-	texts := make([]string, len(scopes))
-	for i, s := range scopes {
-		texts[i] = string(s)
-	}
+	texts := store.All(scopes, func(s domain.Scope) string { return string(s) })
 	return strings.Join(texts, ",")
 }
 

@@ -223,9 +223,5 @@ func (a *Access) ListSessions(ctx context.Context, s Session) ([]Session, error)
 	if err != nil {
 		return nil, store.Wrap("list sessions", err)
 	}
-	list := make([]Session, len(rows))
-	for i, row := range rows {
-		list[i] = row.domain()
-	}
-	return list, nil
+	return store.All(rows, sessionRow.domain), nil
 }
