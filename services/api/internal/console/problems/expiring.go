@@ -1,6 +1,7 @@
 package problems
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"time"
@@ -57,25 +58,16 @@ func days(span time.Duration) string {
 
 // Name returns the name of the thing.
 func (e *ending) Name() string {
-	switch e.Kind {
-	case domain.ExpiryReceiverCertificate:
-		return "TLS certificate of the receiver"
-	case domain.ExpiryClientCertificate:
-		return "Client certificate"
-	case domain.ExpiryWebhookSecret:
-		return "Previous secret"
-	case domain.ExpirySigningKey:
-		return "Signing key"
-	case domain.ExpiryAPIKey:
-		return "API key"
-	case domain.ExpiryDomainCertificate:
-		return "Certificate of a custom domain"
-	case domain.ExpiryClientCA:
-		return "CA certificate"
-	case domain.ExpiryCustomDomain:
-		return "Custom domain"
-	}
-	return string(e.Kind)
+	return cmp.Or(map[domain.ExpiryKind]string{
+		domain.ExpiryReceiverCertificate: "TLS certificate of the receiver",
+		domain.ExpiryClientCertificate:   "Client certificate",
+		domain.ExpiryWebhookSecret:       "Previous secret",
+		domain.ExpirySigningKey:          "Signing key",
+		domain.ExpiryAPIKey:              "API key",
+		domain.ExpiryDomainCertificate:   "Certificate of a custom domain",
+		domain.ExpiryClientCA:            "CA certificate",
+		domain.ExpiryCustomDomain:        "Custom domain",
+	}[e.Kind], string(e.Kind))
 }
 
 // Of returns the owner of the thing.

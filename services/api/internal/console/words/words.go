@@ -14,66 +14,40 @@ import (
 
 // Scope says what a scope is for.
 func Scope(s domain.Scope) string {
-	switch s {
-	case domain.ScopeWebhooksRead:
-		return "See webhooks and their health"
-	case domain.ScopeWebhooksWrite:
-		return "Make, change and delete webhooks"
-	case domain.ScopeEventsRead:
-		return "See events, deliveries and statistics"
-	case domain.ScopeEventsWrite:
-		return "Publish, test, send again and replay"
-	case domain.ScopeBucketsRead:
-		return "See buckets, consumers, masked keys and managers"
-	case domain.ScopeBucketsWrite:
-		return "Make and revoke keys with scopes of its own"
-	case domain.ScopeMCP:
-		return "Use MCP servers"
-	case domain.ScopeGatewayRead:
-		return "See deployments, environments, domains, tunnels and requests"
-	case domain.ScopeGatewayWrite:
-		return "Deploy, and change variables, domains, certificates and tunnels"
-	case domain.ScopeMeteringRead:
-		return "See meters, features, plans, subscriptions and usage"
-	case domain.ScopeMeteringWrite:
-		return "Make and change meters, features, plans and subscriptions"
-	case domain.ScopeAdmin:
-		return "Everything of the account, and its audit log"
-	}
-	return ""
+	return map[domain.Scope]string{
+		domain.ScopeWebhooksRead:  "See webhooks and their health",
+		domain.ScopeWebhooksWrite: "Make, change and delete webhooks",
+		domain.ScopeEventsRead:    "See events, deliveries and statistics",
+		domain.ScopeEventsWrite:   "Publish, test, send again and replay",
+		domain.ScopeBucketsRead:   "See buckets, consumers, masked keys and managers",
+		domain.ScopeBucketsWrite:  "Make and revoke keys with scopes of its own",
+		domain.ScopeMCP:           "Use MCP servers",
+		domain.ScopeGatewayRead:   "See deployments, environments, domains, tunnels and requests",
+		domain.ScopeGatewayWrite:  "Deploy, and change variables, domains, certificates and tunnels",
+		domain.ScopeMeteringRead:  "See meters, features, plans, subscriptions and usage",
+		domain.ScopeMeteringWrite: "Make and change meters, features, plans and subscriptions",
+		domain.ScopeAdmin:         "Everything of the account, and its audit log",
+	}[s]
 }
 
 // Reason says what a delivery waits for, or why it ended.
 func Reason(reason string) string { return cmp.Or(reasonText(reason), reason) }
 
 func reasonText(reason string) string {
-	switch reason {
-	case domain.ReasonWebhookDeleted:
-		return "webhook deleted"
-	case domain.ReasonExhausted:
-		return "schedule exhausted"
-	case domain.ReasonRetention:
-		return "retention over"
-	case domain.ReasonCircuitOpen:
-		return "circuit open"
-	case domain.ReasonInactive:
-		return "webhook inactive"
-	case domain.ReasonUnreadable:
-		return "webhook unreadable"
-	case domain.ReasonOverCap:
-		return "over capacity"
-	case domain.ReasonBehindShipment:
-		return "behind an earlier event"
-	case domain.ReasonPull:
-		return "fetched, not sent"
-	case domain.ReasonCancelled:
-		return "job cancelled"
-	case domain.ReasonWrongSecret:
-		return "signed with a wrong secret"
-	case domain.ReasonOldTime:
-		return "signed with an old time"
-	}
-	return ""
+	return map[string]string{
+		domain.ReasonWebhookDeleted: "webhook deleted",
+		domain.ReasonExhausted:      "schedule exhausted",
+		domain.ReasonRetention:      "retention over",
+		domain.ReasonCircuitOpen:    "circuit open",
+		domain.ReasonInactive:       "webhook inactive",
+		domain.ReasonUnreadable:     "webhook unreadable",
+		domain.ReasonOverCap:        "over capacity",
+		domain.ReasonBehindShipment: "behind an earlier event",
+		domain.ReasonPull:           "fetched, not sent",
+		domain.ReasonCancelled:      "job cancelled",
+		domain.ReasonWrongSecret:    "signed with a wrong secret",
+		domain.ReasonOldTime:        "signed with an old time",
+	}[reason]
 }
 
 // Answer returns a short text for a receiver's answer to a failed attempt.
@@ -88,33 +62,20 @@ func Answer(a receivers.Answer) string {
 func Class(class domain.Class) string { return cmp.Or(classText(class), string(class)) }
 
 func classText(class domain.Class) string {
-	switch class {
-	case domain.ClassOK:
-		return "answered 2xx"
-	case domain.Class3xx:
-		return "redirect"
-	case domain.Class4xx:
-		return "answered 4xx"
-	case domain.Class5xx:
-		return "answered 5xx"
-	case domain.ClassTimeout:
-		return "no answer in time"
-	case domain.ClassDNS:
-		return "name not found"
-	case domain.ClassConnect:
-		return "no connection"
-	case domain.ClassTLS:
-		return "TLS failed"
-	case domain.ClassRefused:
-		return "address not allowed"
-	case domain.ClassProtocol:
-		return "no valid HTTP"
-	case domain.ClassAuth:
-		return "no token for the receiver"
-	case domain.ClassGone:
-		return "answered 410"
-	}
-	return ""
+	return map[domain.Class]string{
+		domain.ClassOK:       "answered 2xx",
+		domain.Class3xx:      "redirect",
+		domain.Class4xx:      "answered 4xx",
+		domain.Class5xx:      "answered 5xx",
+		domain.ClassTimeout:  "no answer in time",
+		domain.ClassDNS:      "name not found",
+		domain.ClassConnect:  "no connection",
+		domain.ClassTLS:      "TLS failed",
+		domain.ClassRefused:  "address not allowed",
+		domain.ClassProtocol: "no valid HTTP",
+		domain.ClassAuth:     "no token for the receiver",
+		domain.ClassGone:     "answered 410",
+	}[class]
 }
 
 // State says how a webhook is doing.
@@ -142,17 +103,12 @@ func Disabled(reason *domain.DisabledReason) string {
 }
 
 func disabledText(reason domain.DisabledReason) string {
-	switch reason {
-	case domain.DisabledGone:
-		return "answered 410"
-	case domain.DisabledFailing:
-		return "failed for days"
-	case domain.DisabledQuota:
-		return "quota used up"
-	case domain.DisabledManual:
-		return "paused"
-	}
-	return ""
+	return map[domain.DisabledReason]string{
+		domain.DisabledGone:    "answered 410",
+		domain.DisabledFailing: "failed for days",
+		domain.DisabledQuota:   "quota used up",
+		domain.DisabledManual:  "paused",
+	}[reason]
 }
 
 // Period returns the text for the length of a period of a plan.

@@ -82,25 +82,16 @@ func show(e domain.Expiry) Ending {
 
 // advice says what to do before a thing expires.
 func advice(kind domain.ExpiryKind) string {
-	switch kind {
-	case domain.ExpiryReceiverCertificate:
-		return "Renew the receiver's TLS certificate. Callbacks fail once it has ended."
-	case domain.ExpiryClientCertificate:
-		return "Set the webhook's auth with a new certificate. Its receiver refuses callbacks once this one has ended."
-	case domain.ExpiryWebhookSecret:
-		return "Give the receiver the new secret. Callbacks are signed with that one alone once the previous one has ended."
-	case domain.ExpirySigningKey:
-		return "Give receivers the new public key. This key signs no callbacks once it has ended."
-	case domain.ExpiryDomainCertificate:
-		return "Upload a new certificate for the hostname, or set its CNAME record so that the certificate authority can renew this one. Clients refuse the hostname once it has ended."
-	case domain.ExpiryCustomDomain:
-		return "Set the TXT record of the hostname again. Another account has a newer proof, and gets the hostname otherwise."
-	case domain.ExpiryAPIKey:
-		return "Give whoever uses this key another one, or set a later expiresOn. Requests with it are refused once it has ended."
-	case domain.ExpiryClientCA:
-		return "Upload the CA's new certificate, then delete this one. Its clients are refused once it has ended."
-	}
-	return ""
+	return map[domain.ExpiryKind]string{
+		domain.ExpiryReceiverCertificate: "Renew the receiver's TLS certificate. Callbacks fail once it has ended.",
+		domain.ExpiryClientCertificate:   "Set the webhook's auth with a new certificate. Its receiver refuses callbacks once this one has ended.",
+		domain.ExpiryWebhookSecret:       "Give the receiver the new secret. Callbacks are signed with that one alone once the previous one has ended.",
+		domain.ExpirySigningKey:          "Give receivers the new public key. This key signs no callbacks once it has ended.",
+		domain.ExpiryDomainCertificate:   "Upload a new certificate for the hostname, or set its CNAME record so that the certificate authority can renew this one. Clients refuse the hostname once it has ended.",
+		domain.ExpiryCustomDomain:        "Set the TXT record of the hostname again. Another account has a newer proof, and gets the hostname otherwise.",
+		domain.ExpiryAPIKey:              "Give whoever uses this key another one, or set a later expiresOn. Requests with it are refused once it has ended.",
+		domain.ExpiryClientCA:            "Upload the CA's new certificate, then delete this one. Its clients are refused once it has ended.",
+	}[kind]
 }
 
 // list shows the things that expire, the soonest first. API keys, certificates of custom domains,
