@@ -3,6 +3,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -126,15 +127,9 @@ func (o *Options) complete() {
 	if o.RetrySchedule == nil {
 		o.RetrySchedule = domain.DefaultRetrySchedule()
 	}
-	if o.Retention == 0 {
-		o.Retention = DefaultRetention
-	}
-	if o.DisableAfter == 0 {
-		o.DisableAfter = 120 * time.Hour
-	}
-	if o.SourceBytes == 0 {
-		o.SourceBytes = deployments.DefaultSourceBytes
-	}
+	o.Retention = cmp.Or(o.Retention, DefaultRetention)
+	o.DisableAfter = cmp.Or(o.DisableAfter, 120*time.Hour)
+	o.SourceBytes = cmp.Or(o.SourceBytes, deployments.DefaultSourceBytes)
 	if o.Limits == (domain.Limits{}) {
 		o.Limits = domain.DefaultLimits()
 	}

@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,18 +68,10 @@ type Bus struct {
 // Connect opens the connection. It doesn't wait for the server: while no server answers, every call
 // fails with domain.ErrUnavailable, and the connection goes on reconnecting.
 func Connect(options Options) (*Bus, error) {
-	if options.Replicas == 0 {
-		options.Replicas = 1
-	}
-	if options.Retention == 0 {
-		options.Retention = 72 * time.Hour
-	}
-	if options.DedupeWindow == 0 {
-		options.DedupeWindow = 2 * time.Minute
-	}
-	if options.MaxBytes == 0 {
-		options.MaxBytes = 8 << 30
-	}
+	options.Replicas = cmp.Or(options.Replicas, 1)
+	options.Retention = cmp.Or(options.Retention, 72*time.Hour)
+	options.DedupeWindow = cmp.Or(options.DedupeWindow, 2*time.Minute)
+	options.MaxBytes = cmp.Or(options.MaxBytes, 8<<30)
 	b := &Bus{
 		options:   options,
 		log:       options.Logger,

@@ -2,6 +2,7 @@ package egress
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -40,18 +41,10 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	if o.MaxIdle == 0 {
-		o.MaxIdle = 5000
-	}
-	if o.IdleTimeout == 0 {
-		o.IdleTimeout = 30 * time.Second
-	}
-	if o.ConnectTimeout == 0 {
-		o.ConnectTimeout = 5 * time.Second
-	}
-	if o.TLSTimeout == 0 {
-		o.TLSTimeout = 5 * time.Second
-	}
+	o.MaxIdle = cmp.Or(o.MaxIdle, 5000)
+	o.IdleTimeout = cmp.Or(o.IdleTimeout, 30*time.Second)
+	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, 5*time.Second)
+	o.TLSTimeout = cmp.Or(o.TLSTimeout, 5*time.Second)
 	return o
 }
 

@@ -3,6 +3,7 @@
 package auditlog
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -187,9 +188,7 @@ func (l *Log) Note(ctx context.Context, tx *gorm.DB, action, account string, res
 	if !ok {
 		return nil
 	}
-	if account == "" {
-		account = caller.Account
-	}
+	account = cmp.Or(account, caller.Account)
 	return l.insert(tx, domain.AuditEntry{Account: account, Action: action, Caller: caller, Resources: resources, Success: true})
 }
 

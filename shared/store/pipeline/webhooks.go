@@ -171,9 +171,7 @@ func (p *Pipeline) listWebhooks(ctx context.Context, account string, limit, offs
 		if err := tx.Model(&webhookCountRow{}).Where("account = ?", account).Select("webhooks").Scan(&total).Error; err != nil {
 			return err
 		}
-		if limit == 0 {
-			limit = -1
-		}
+		limit = cmp.Or(limit, -1)
 		const order = "created_at, id"
 		fit, err := store.Weight{SQL: sqlWebhookWeight}.Fits(scope, order, store.Page{Limit: limit, Offset: offset})
 		if err != nil || fit == 0 {

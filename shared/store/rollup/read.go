@@ -90,9 +90,7 @@ type part struct {
 func (q *Query) cover() []part {
 	from, until := q.minutes()
 	longest := q.Step
-	if longest == 0 {
-		longest = Day
-	}
+	longest = cmp.Or(longest, Day)
 	var parts []part
 	var divide func(from, until int64, step Step)
 	divide = func(from, until int64, step Step) {

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -263,10 +264,7 @@ func (c *Console) setTheme(p *Page) error {
 // crossOrigin shows a caller from another origin which two origins differ, so that an operator behind a proxy
 // sees what to set.
 func (c *Console) crossOrigin(p *Page) error {
-	origin := p.Request.Header.Get("Origin")
-	if origin == "" {
-		origin = "not said"
-	}
+	origin := cmp.Or(p.Request.Header.Get("Origin"), "not said")
 	expected := c.PublicURL
 	if expected == "" {
 		view := edge.Of(p.Request)

@@ -2,6 +2,7 @@ package site
 
 import (
 	"cmp"
+
 	"waybill.dev/services/gateway/internal/jsonschema"
 	"waybill.dev/services/gateway/internal/policy"
 	"waybill.dev/services/gateway/internal/route"

@@ -2,6 +2,7 @@ package deployments
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"net/http"
 	"net/url"
@@ -41,9 +42,7 @@ func newUpload(p *console.Page, form *console.Form) uploadView {
 	if v.Projects = options(names, chosen)[1:]; len(v.Projects) > 0 && chosen == "" {
 		chosen = v.Projects[0].Value
 	}
-	if chosen == "" {
-		chosen = "PROJECT"
-	}
+	chosen = cmp.Or(chosen, "PROJECT")
 	v.Command = "deploy config --project " + console.Shell(chosen)
 	if branch := form.Values.Get("branchName"); branch != "" {
 		v.Command += " --branch " + console.Shell(branch)

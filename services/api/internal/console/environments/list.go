@@ -1,6 +1,7 @@
 package environments
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"net/url"
@@ -83,9 +84,7 @@ func showProject(p *console.Page) error {
 	if err := p.API.Get(inProject(p, one.Name), nil, &one); err != nil {
 		return err
 	}
-	if one.ProductionBranch == "" {
-		one.ProductionBranch = domain.DefaultProductionBranch
-	}
+	one.ProductionBranch = cmp.Or(one.ProductionBranch, domain.DefaultProductionBranch)
 	return one.show(p, console.NewForm(url.Values{"productionBranch": {one.ProductionBranch}}))
 }
 

@@ -85,9 +85,7 @@ func chosen(form url.Values, now time.Time) *span {
 	if s.Until == "" {
 		s.Until = stamp(now.Add(time.Second))
 	}
-	if s.Status == "" {
-		s.Status = "undelivered"
-	}
+	s.Status = cmp.Or(s.Status, "undelivered")
 	return &s
 }
 

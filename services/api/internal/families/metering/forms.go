@@ -1,6 +1,7 @@
 package metering
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -97,9 +98,7 @@ func readMeter(f *input.Form) domain.Meter {
 	var m domain.Meter
 	m.Slug = slug(f, "slug")
 	m.Name, m.Description, m.Metadata = texts(f)
-	if m.Name == "" {
-		m.Name = m.Slug
-	}
+	m.Name = cmp.Or(m.Name, m.Slug)
 	m.Aggregation, _ = web.ReadChoice(f, "aggregation", domain.Aggregations())
 	m.EventType = slug(f, "eventType")
 	if from, ok := f.Time("eventFrom"); ok {

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"net/url"
 	"regexp"
 	"strings"
@@ -85,9 +86,7 @@ func (c *Call) tried() string {
 		return ""
 	}
 	member := map[string]string{"feature": "key", "plan": "key", "meter": "slug", "custom-domain": "hostname", "webhook": "url"}[kind]
-	if member == "" {
-		member = "name"
-	}
+	member = cmp.Or(member, "name")
 	form, err := input.ParseForm(c.body)
 	if err != nil {
 		return ""
