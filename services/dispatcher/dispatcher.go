@@ -63,11 +63,11 @@ type Options struct {
 	// LeastMemory. 0: 256 MiB. Deliveries that wait for their turn may take half as much again.
 	Memory int64
 	// Watch is called after each attempt; nil: nothing is called. It must not block.
-	Watch func(Made)
+	Watch func(MadeAttempt)
 }
 
-// Made is an attempt that was made, and what followed from it.
-type Made = deliver.Made
+// MadeAttempt is an attempt that was made, and what followed from it.
+type MadeAttempt = deliver.MadeAttempt
 
 // drainTime is how long Run waits at its end for attempts in flight. The steps after that still fit
 // into the 30 seconds that a process has to stop.
@@ -90,7 +90,7 @@ type Dispatcher struct {
 	news      *news.Publisher
 	deliverer *deliver.Deliverer
 	fanout    *fanout.Fanout
-	due       *retry.Due
+	due       *retry.DueDeliveries
 	queues    *hold.Manager
 	order     *order.Manager
 	stall     *stallWatch
@@ -148,8 +148,8 @@ func New(options Options) (*Dispatcher, error) {
 	d.owners.OnChange(d.circuits.own)
 	d.owners.OnBehind(d.stage.Yield)
 	d.index.OnChange(func(h *index.Hook) {
-		d.queues.Changed(h.ID)
-		d.order.Changed(h)
+		d.queues.WebhookChanged(h.ID)
+		d.order.WebhookChanged(h)
 		if h.Config().Deleted {
 			d.deliverer.Forget(h)
 		}
@@ -202,7 +202,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 			stop()
 		}
 	}()
-	if err := d.ensure(ctx); err != nil {
+	if err := d.ensureStreams(ctx); err != nil {
 		return nil // told to stop before the bus was there
 	}
 	// There are two generations: takers end first; keepers end when everything taken is stored.
@@ -210,7 +210,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	defer stopKeeping()
 	keepers, keeping := errgroup.WithContext(keeping)
 	for _, run := range []func(context.Context) error{
-		d.index.Run, d.emitter.Run, d.stage.Run, d.deliverer.Run, d.fanout.Attend, d.due.Attend, d.watch, d.stall.Run, d.news.Run,
+		d.index.Run, d.emitter.Run, d.stage.Run, d.deliverer.Run, d.fanout.Attend, d.due.Attend, d.watchReconnects, d.stall.Run, d.news.Run,
 	} {
 		keepers.Go(func() error { return run(keeping) })
 	}
@@ -267,7 +267,7 @@ func (d *Dispatcher) takeEvents(ctx context.Context) error {
 // catchUp waits until the records that are on the bus are written, before events are taken: a
 // delivery that is recorded is not sent again.
 func (d *Dispatcher) catchUp(ctx context.Context) {
-	d.suspect(ctx)
+	d.suspectEvents(ctx)
 	deadline := time.Now().Add(catchUpTime)
 	for ctx.Err() == nil && time.Now().Before(deadline) {
 		records, err := d.options.Bus.Stream(bus.StreamRecords).ConsumerState(ctx, bus.ConsumerRecord)
@@ -281,7 +281,7 @@ func (d *Dispatcher) catchUp(ctx context.Context) {
 	}
 }
 
-func (d *Dispatcher) suspect(ctx context.Context) {
+func (d *Dispatcher) suspectEvents(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	sequence, err := pending.HandedOut(ctx, d.options.Bus.Stream(bus.StreamEvents))
@@ -292,8 +292,8 @@ func (d *Dispatcher) suspect(ctx context.Context) {
 	d.fanout.Suspect(sequence)
 }
 
-// ensure makes the streams. It tries until it succeeds.
-func (d *Dispatcher) ensure(ctx context.Context) error {
+// ensureStreams makes the streams. It tries until it succeeds.
+func (d *Dispatcher) ensureStreams(ctx context.Context) error {
 	return again.Do(ctx, again.Loop{
 		First: 500 * time.Millisecond, Longest: 500 * time.Millisecond, Log: d.options.Logger, Fails: "the streams can't be made; trying again",
 	}, func(func()) error {
@@ -306,9 +306,9 @@ func (d *Dispatcher) ensure(ctx context.Context) error {
 	})
 }
 
-// watch makes the streams again after each reconnection, as the server may have come
+// watchReconnects makes the streams again after each reconnection, as the server may have come
 // back without its files.
-func (d *Dispatcher) watch(ctx context.Context) error {
+func (d *Dispatcher) watchReconnects(ctx context.Context) error {
 	reconnects, stop := d.options.Bus.Reconnects()
 	defer stop()
 	for {
@@ -316,8 +316,8 @@ func (d *Dispatcher) watch(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-reconnects:
-			if d.ensure(ctx) == nil {
-				d.suspect(ctx)
+			if d.ensureStreams(ctx) == nil {
+				d.suspectEvents(ctx)
 				d.index.Poke()
 			}
 		}
@@ -328,7 +328,7 @@ func (d *Dispatcher) watch(ctx context.Context) error {
 func (d *Dispatcher) listen() (stops []func(), err error) {
 	stopHold, err := d.options.Bus.Listen(bus.SubjectHold, func(body []byte) {
 		id, reason, _ := strings.Cut(string(body), " ")
-		d.queues.Heard(domain.WebhookID(id), reason)
+		d.queues.HeldElsewhere(domain.WebhookID(id), reason)
 	})
 	if err != nil {
 		return nil, err
@@ -344,13 +344,13 @@ func (d *Dispatcher) listen() (stops []func(), err error) {
 		stopHold()
 		return nil, err
 	}
-	stopOrder, err := d.options.Bus.Listen(bus.SubjectOrder, func(body []byte) { d.order.Heard(bus.ParseOrderNews(body)) })
+	stopOrder, err := d.options.Bus.Listen(bus.SubjectOrder, func(body []byte) { d.order.OrderAnnounced(bus.ParseOrderNews(body)) })
 	if err != nil {
 		stopHold()
 		stopCircuit()
 		return nil, err
 	}
-	stopJobs, err := d.options.Bus.Listen(bus.SubjectJobs, func([]byte) { d.cancelled.Heard() })
+	stopJobs, err := d.options.Bus.Listen(bus.SubjectJobs, func([]byte) { d.cancelled.JobCancelled() })
 	if err != nil {
 		stopHold()
 		stopCircuit()
@@ -362,9 +362,9 @@ func (d *Dispatcher) listen() (stops []func(), err error) {
 
 // circuitChanged tells the parts that keep deliveries of a webhook that its circuit has changed.
 func (d *Dispatcher) circuitChanged(id domain.WebhookID) {
-	d.queues.Changed(id)
+	d.queues.WebhookChanged(id)
 	if hook, ok := d.index.Hook(id); ok {
-		d.order.Changed(hook)
+		d.order.WebhookChanged(hook)
 	}
 }
 
@@ -405,22 +405,22 @@ func (d *Dispatcher) reachable(ctx context.Context) error {
 func (d *Dispatcher) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, http.StatusOK, map[string]string{"status": "alive"})
+		writeJSON(w, http.StatusOK, map[string]string{"status": "alive"})
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
 		defer cancel()
 		if err := d.Ready(ctx); err != nil {
-			answer(w, http.StatusServiceUnavailable, map[string]string{
+			writeJSON(w, http.StatusServiceUnavailable, map[string]string{
 				"status": "not ready", "missing": strings.ReplaceAll(err.Error(), "\n", ", ")})
 			return
 		}
-		answer(w, http.StatusOK, map[string]string{"status": "ready", "store": "up", "bus": "up"})
+		writeJSON(w, http.StatusOK, map[string]string{"status": "ready", "store": "up", "bus": "up"})
 	})
 	return mux
 }
 
-func answer(w http.ResponseWriter, status int, body map[string]string) {
+func writeJSON(w http.ResponseWriter, status int, body map[string]string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(body)
@@ -434,8 +434,10 @@ type circuitNews struct {
 	Open    bool             `json:"open"`
 }
 
-// HoldQueueFilled implements deliver.Notices.
-func (n notices) HoldQueueFilled(id domain.WebhookID, reason string) { n.d.queues.Filled(id, reason) }
+// DeliveryHeld implements deliver.Notices.
+func (n notices) DeliveryHeld(id domain.WebhookID, reason string) {
+	n.d.queues.DeliveryHeld(id, reason)
+}
 
 // CircuitChanged implements deliver.Notices.
 func (n notices) CircuitChanged(id domain.WebhookID, open bool) {

@@ -28,7 +28,7 @@ func (t announcer) Record(ctx context.Context, batches []domain.RecordBatch) (re
 		t.announce(bus.SubjectRelay, nil)
 	}
 	for _, change := range result.Disabled {
-		t.index.UsedUp(change)
+		t.index.QuotaUsedUp(change)
 	}
 	if err != nil || !t.news.Watched() {
 		return result, err

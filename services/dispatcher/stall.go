@@ -15,8 +15,8 @@ const (
 	stallLook  = 5 * time.Second
 )
 
-// eventsTaken has the facts about events in flight that a stall watch needs.
-type eventsTaken interface {
+// eventsInFlight has the facts about events in flight that a stall watch needs.
+type eventsInFlight interface {
 	// Moves returns how many events were taken and acknowledged so far.
 	Moves() uint64
 	// Held reports whether any event is in flight.
@@ -26,7 +26,7 @@ type eventsTaken interface {
 // stallWatch detects that events wait and this dispatcher takes none. It is no stall if there is
 // another reason: the bus or the database is away, or other dispatchers have all events in flight.
 type stallWatch struct {
-	events eventsTaken
+	events eventsInFlight
 	// waits reports whether events wait that a dispatcher could take, and whether others must be
 	// acknowledged first. An error means that the bus can't tell.
 	waits func(ctx context.Context) (some, full bool, err error)

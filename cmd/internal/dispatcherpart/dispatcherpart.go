@@ -14,7 +14,7 @@ import (
 func Add(p *boot.Process, h *boot.Handles) (http.Handler, error) { return AddWatched(p, h, nil) }
 
 // AddWatched is Add with an observer of each attempt; may be nil.
-func AddWatched(p *boot.Process, h *boot.Handles, watch func(dispatcher.Made)) (http.Handler, error) {
+func AddWatched(p *boot.Process, h *boot.Handles, watch func(dispatcher.MadeAttempt)) (http.Handler, error) {
 	service, err := dispatcher.New(dispatcher.Options{
 		Store: h.Store, Bus: h.Bus, Egress: h.Egress, Logger: h.Logger,
 		Metrics: h.Registry, Tracer: h.Tracer, Version: h.Version,

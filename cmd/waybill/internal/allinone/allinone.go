@@ -47,7 +47,7 @@ type Instance struct {
 	ReceiverMoved string
 
 	process *boot.Process
-	watch   func(dispatcher.Made)
+	watch   func(dispatcher.MadeAttempt)
 }
 
 // Run works until ctx is done and everything has stopped.
@@ -55,7 +55,7 @@ func (i *Instance) Run(ctx context.Context) error { return i.process.Run(ctx) }
 
 // Open opens everything. If it fails, it closes what it has opened. watch is called after
 // each attempt; nil: nothing is called.
-func Open(ctx context.Context, s settings.Settings, version string, log *slog.Logger, watch func(dispatcher.Made)) (*Instance, error) {
+func Open(ctx context.Context, s settings.Settings, version string, log *slog.Logger, watch func(dispatcher.MadeAttempt)) (*Instance, error) {
 	i := &Instance{process: boot.NewProcess(log), watch: watch}
 	if err := i.open(ctx, s, version, log); err != nil {
 		return nil, i.process.Abandon(err)

@@ -23,16 +23,18 @@ const perSecond = 20
 type teller struct {
 	*app
 
-	made    chan dispatcher.Made
+	made    chan dispatcher.MadeAttempt
 	missed  atomic.Int64
 	failed  atomic.Int64 // failed ones among the missed
 	written int          // in the current second
 }
 
-func newTeller(a *app) *teller { return &teller{app: a, made: make(chan dispatcher.Made, perSecond)} }
+func newTeller(a *app) *teller {
+	return &teller{app: a, made: make(chan dispatcher.MadeAttempt, perSecond)}
+}
 
 // watch queues an attempt; it does not block.
-func (t *teller) watch(m dispatcher.Made) {
+func (t *teller) watch(m dispatcher.MadeAttempt) {
 	select {
 	case t.made <- m:
 	default:
@@ -40,7 +42,7 @@ func (t *teller) watch(m dispatcher.Made) {
 	}
 }
 
-func (t *teller) miss(m dispatcher.Made) {
+func (t *teller) miss(m dispatcher.MadeAttempt) {
 	t.missed.Add(1)
 	if m.Status != domain.StatusDelivered {
 		t.failed.Add(1)
@@ -83,7 +85,7 @@ func (t *teller) fold() {
 	}
 }
 
-func (t *teller) tell(m dispatcher.Made) {
+func (t *teller) tell(m dispatcher.MadeAttempt) {
 	t.written++
 	if t.written > perSecond {
 		t.miss(m)

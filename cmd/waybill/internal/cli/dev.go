@@ -62,7 +62,7 @@ func (a *app) dev() *cobra.Command {
 			}
 		})
 		defer stop()
-		var watch func(dispatcher.Made)
+		var watch func(dispatcher.MadeAttempt)
 		if !quiet {
 			told := newTeller(a)
 			watch = told.watch

@@ -18,8 +18,8 @@ const (
 // Budget bounds the bytes of messages in flight. A stage that takes messages off the bus waits for
 // room, in turn, before it asks for them. A message in flight never waits for more room.
 type Budget struct {
-	limit int64
-	of    *Budget // the budget that this one is a part of; nil: none
+	limit  int64
+	parent *Budget // the budget that this one is a part of; nil: none
 
 	mu      sync.Mutex
 	used    int64
@@ -37,7 +37,7 @@ func NewBudget(limit int64) *Budget { return &Budget{limit: limit} }
 
 // Part returns room for limit bytes of r, for one of the users that share r. However long that user
 // keeps them, there is room for the others. Bytes taken from the part are taken from r, too.
-func (r *Budget) Part(limit int64) *Budget { return &Budget{limit: limit, of: r} }
+func (r *Budget) Part(limit int64) *Budget { return &Budget{limit: limit, parent: r} }
 
 // Limit returns how many bytes there is room for.
 func (r *Budget) Limit() int64 { return r.limit }
@@ -74,13 +74,13 @@ func (r *Budget) Full() bool {
 // request for more than the whole budget is granted when nothing else is in it. The error is ctx's.
 func (r *Budget) Reserve(ctx context.Context, least, most int64) (int64, error) {
 	granted, err := r.reserve(ctx, least, most)
-	if err != nil || r.of == nil {
+	if err != nil || r.parent == nil {
 		return granted, err
 	}
-	whole, err := r.of.Reserve(ctx, least, granted)
+	whole, err := r.parent.Reserve(ctx, least, granted)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.give(granted - whole)
+	r.giveBack(granted - whole)
 	return whole, err
 }
 
@@ -107,7 +107,7 @@ func (r *Budget) reserve(ctx context.Context, least, most int64) (int64, error) 
 		r.waiting = slices.Delete(r.waiting, i, i+1)
 		r.admit() // the next one may need less
 	} else {
-		r.give(<-w.granted)
+		r.giveBack(<-w.granted)
 	}
 	r.mu.Unlock()
 	return 0, ctx.Err()
@@ -115,7 +115,7 @@ func (r *Budget) reserve(ctx context.Context, least, most int64) (int64, error) 
 
 // Take takes room for a message that is in flight already, even if there is none left.
 func (r *Budget) Take(n int64) {
-	for ; r != nil; r = r.of {
+	for ; r != nil; r = r.parent {
 		r.mu.Lock()
 		r.used += n
 		r.held += n
@@ -125,24 +125,24 @@ func (r *Budget) Take(n int64) {
 
 // LetGo gives back what Take took.
 func (r *Budget) LetGo(n int64) {
-	for ; r != nil; r = r.of {
+	for ; r != nil; r = r.parent {
 		r.mu.Lock()
 		r.held -= n
-		r.give(n)
+		r.giveBack(n)
 		r.mu.Unlock()
 	}
 }
 
 // Give gives back what Reserve granted.
 func (r *Budget) Give(n int64) {
-	for ; r != nil; r = r.of {
+	for ; r != nil; r = r.parent {
 		r.mu.Lock()
-		r.give(n)
+		r.giveBack(n)
 		r.mu.Unlock()
 	}
 }
 
-func (r *Budget) give(n int64) {
+func (r *Budget) giveBack(n int64) {
 	r.used -= n
 	r.admit()
 }

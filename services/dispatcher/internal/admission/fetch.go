@@ -34,36 +34,36 @@ const (
 // Events hands the events of EVENTS to handle, one after the other, until ctx is done. Each event
 // is in inFlight from its arrival on. Events that handle did not get are given back at the end.
 func Events(ctx context.Context, from Bus, log *slog.Logger, inFlight *Messages, handle func(*bus.Message)) {
-	f := &fetching{
+	f := &fetcher{
 		stream: from.Stream(bus.StreamEvents), name: bus.ConsumerFanout, inFlight: inFlight, handle: handle,
 		options: bus.FetchOptions{Wait: eventsWait, Heartbeat: eventsHeartbeat},
 	}
-	GoOn(ctx, log, f.name, func(works func()) error { return f.run(ctx, works) })
+	KeepConsuming(ctx, log, f.name, func(works func()) error { return f.run(ctx, works) })
 }
 
 // Records hands the messages of RECORDS to handle, in order, until ctx is done, as Events does. The
 // server serves only one of all the processes that consume them.
 func Records(ctx context.Context, from Bus, log *slog.Logger, inFlight *Messages, handle func(*bus.Message)) {
-	f := &fetching{
+	f := &fetcher{
 		stream: from.Stream(bus.StreamRecords), name: bus.ConsumerRecord, inFlight: inFlight, handle: handle,
 		always: true, options: bus.FetchOptions{Wait: recordsWait, Pinned: true},
 	}
-	GoOn(ctx, log, f.name, func(works func()) error { return f.run(ctx, works) })
+	KeepConsuming(ctx, log, f.name, func(works func()) error { return f.run(ctx, works) })
 }
 
-// GoOn keeps a consumption going until ctx is done: through reconnections, lost heartbeats, and a server that
+// KeepConsuming keeps a consumption going until ctx is done: through reconnections, lost heartbeats, and a server that
 // came back without its streams. once calls works when the consumption works.
-func GoOn(ctx context.Context, log *slog.Logger, name string, once func(works func()) error) {
+func KeepConsuming(ctx context.Context, log *slog.Logger, name string, once func(works func()) error) {
 	_ = again.Do(ctx, again.Loop{
 		First: 100 * time.Millisecond, Longest: 2 * time.Second, Log: log,
 		Fails: "messages can't be consumed; trying again", Works: "messages are consumed again", About: []any{"consumer", name},
 	}, once)
 }
 
-// fetching consumes a stream by fetches. A continuous pull would leave messages in the client's
+// fetcher consumes a stream by fetches. A continuous pull would leave messages in the client's
 // buffer, where one that waits for long would run into AckWait unseen. Here each message is in
 // flight as soon as it arrives, and the next fetch waits until there is room.
-type fetching struct {
+type fetcher struct {
 	stream   *bus.Stream
 	name     string // of the consumer
 	inFlight *Messages
@@ -78,7 +78,7 @@ type fetching struct {
 	working  func()
 }
 
-func (f *fetching) run(ctx context.Context, working func()) (err error) {
+func (f *fetcher) run(ctx context.Context, working func()) (err error) {
 	if f.consumer, err = f.stream.Consumer(ctx, f.name); err != nil {
 		return err
 	}
@@ -101,14 +101,14 @@ func (f *fetching) run(ctx context.Context, working func()) (err error) {
 			}
 		}
 		asked = time.Now()
-		if err := f.ask(ctx, portion); err != nil && !errors.Is(err, bus.ErrAway) && ctx.Err() == nil {
+		if err := f.fetchPortion(ctx, portion); err != nil && !errors.Is(err, bus.ErrAway) && ctx.Err() == nil {
 			return err
 		}
 	}
 	return ctx.Err()
 }
 
-func (f *fetching) handleAll(ctx context.Context, queue <-chan *bus.Message) {
+func (f *fetcher) handleAll(ctx context.Context, queue <-chan *bus.Message) {
 	for m := range queue {
 		if ctx.Err() != nil {
 			f.inFlight.Done(m)
@@ -119,9 +119,9 @@ func (f *fetching) handleAll(ctx context.Context, queue <-chan *bus.Message) {
 	}
 }
 
-// ask waits for room and fetches one portion. With always, it waits for
+// fetchPortion waits for room and fetches one portion. With always, it waits for
 // room no longer than one fetch waits.
-func (f *fetching) ask(ctx context.Context, portion int) error {
+func (f *fetcher) fetchPortion(ctx context.Context, portion int) error {
 	reserving := ctx
 	if f.always {
 		waiting, cancel := context.WithTimeout(ctx, f.options.Wait)
@@ -144,12 +144,12 @@ func (f *fetching) ask(ctx context.Context, portion int) error {
 		options.Bytes = 1
 		return f.consumer.Fetch(ctx, 1, options, (*bus.Message).Release)
 	}
-	return f.fetch(ctx, portion, room)
+	return f.fetchInto(ctx, portion, room)
 }
 
-// fetch fetches one portion into the queue, which has a place for each message. room is what was
+// fetchInto fetches one portion into the queue, which has a place for each message. room is what was
 // reserved for the portion; 0: there is no bound.
-func (f *fetching) fetch(ctx context.Context, portion int, room int64) error {
+func (f *fetcher) fetchInto(ctx context.Context, portion int, room int64) error {
 	if room > 0 {
 		defer func() { f.inFlight.Give(room) }()
 	}

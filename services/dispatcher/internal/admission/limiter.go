@@ -32,35 +32,35 @@ type Attempt interface {
 // no place. So receivers that hang keep others waiting for a second at most, and only until the
 // process knows that they hang.
 type Limiter[A Attempt] struct {
-	of    *Process
-	run   func(A) // runs until there is nothing to run
-	limit int
+	process *Process
+	run     func(A) // runs until there is nothing to run
+	limit   int
 
-	mu       sync.Mutex
-	taken    int
-	regular  []A
-	yielding []A
-	turn     bool // the next place goes to an attempt that yields
-	looking  bool
+	mu           sync.Mutex
+	taken        int
+	regular      []A
+	yielding     []A
+	yieldingTurn bool // the next place goes to an attempt that yields
+	awaitingRoom bool
 }
 
 // NewLimiter returns the limiter of a process. run runs an attempt that has begun, and then the
 // attempts that Pass returns.
-func NewLimiter[A Attempt](of *Process, run func(A)) *Limiter[A] {
-	return &Limiter[A]{of: of, run: run, limit: int(of.limit)}
+func NewLimiter[A Attempt](process *Process, run func(A)) *Limiter[A] {
+	return &Limiter[A]{process: process, run: run, limit: int(process.limit)}
 }
 
 // attemptsLimit is how many attempts may be in flight at once, without those that hang.
-func attemptsLimit() int64 { return int64(min(limitMost, limitPerCore*runtime.GOMAXPROCS(0))) }
+func attemptsLimit() int64 { return int64(min(maxAttempts, limitPerCore*runtime.GOMAXPROCS(0))) }
 
 // hasRoom reports whether another attempt may start, and none waits before it; l.mu is held.
 func (l *Limiter[A]) hasRoom() bool {
-	return l.of.waiting.Load() == 0 && l.taken < l.limit && !l.of.options.Full()
+	return l.process.waiting.Load() == 0 && l.taken < l.limit && !l.process.options.Full()
 }
 
 // Launch begins an attempt and runs it on a goroutine of its own, now or when there is a place.
 func (l *Limiter[A]) Launch(a A) {
-	if a.Place().Free && !l.of.options.Full() || l.enter(a) {
+	if a.Place().Free && !l.process.options.Full() || l.enter(a) {
 		a.Begin()
 		go l.run(a)
 	}
@@ -71,34 +71,34 @@ func (l *Limiter[A]) enter(a A) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.hasRoom() {
-		l.take(a)
+		l.givePlace(a)
 		return true
 	}
-	l.wait(a)
+	l.enqueue(a)
 	return false
 }
 
-// wait queues an attempt; l.mu is held.
-func (l *Limiter[A]) wait(a A) {
+// enqueue queues an attempt; l.mu is held.
+func (l *Limiter[A]) enqueue(a A) {
 	queue := &l.regular
 	if a.Place().Yields {
 		queue = &l.yielding
 	}
 	*queue = append(*queue, a)
-	l.of.waiting.Add(1)
-	if !l.looking {
-		l.looking = true
-		go l.look()
+	l.process.waiting.Add(1)
+	if !l.awaitingRoom {
+		l.awaitingRoom = true
+		go l.awaitRoom()
 	}
 }
 
 // Leave gives an attempt's place back, if it has one, and starts the attempts that waited for it.
 func (l *Limiter[A]) Leave(a A) {
 	l.mu.Lock()
-	l.giveUp(a)
-	ready := l.ready()
+	l.takePlaceBack(a)
+	ready := l.takeReady()
 	l.mu.Unlock()
-	l.start(ready)
+	l.startAll(ready)
 }
 
 // Pass gives back the place of an attempt that has ended, and takes one for next, the next attempt
@@ -106,17 +106,17 @@ func (l *Limiter[A]) Leave(a A) {
 func (l *Limiter[A]) Pass(done, next A) A {
 	var none A
 	l.mu.Lock()
-	l.giveUp(done)
+	l.takePlaceBack(done)
 	var ready []A
 	switch {
-	case next == none, next.Place().Free && !l.of.options.Full():
-		ready = l.ready()
+	case next == none, next.Place().Free && !l.process.options.Full():
+		ready = l.takeReady()
 	case l.hasRoom():
-		l.take(next)
+		l.givePlace(next)
 	default:
-		l.wait(next)
+		l.enqueue(next)
 		next = none
-		ready = l.ready()
+		ready = l.takeReady()
 	}
 	l.mu.Unlock()
 	if next == none && len(ready) > 0 {
@@ -125,46 +125,46 @@ func (l *Limiter[A]) Pass(done, next A) A {
 	if next != none {
 		next.Begin()
 	}
-	l.start(ready)
+	l.startAll(ready)
 	return next
 }
 
-// take gives an attempt a place; l.mu is held.
-func (l *Limiter[A]) take(a A) {
+// givePlace gives an attempt a place; l.mu is held.
+func (l *Limiter[A]) givePlace(a A) {
 	l.taken++
 	a.Place().taken = true
 }
 
-// giveUp takes the place of an attempt back, if it has one; l.mu is held.
-func (l *Limiter[A]) giveUp(a A) {
+// takePlaceBack takes the place of an attempt back, if it has one; l.mu is held.
+func (l *Limiter[A]) takePlaceBack(a A) {
 	if place := a.Place(); place.taken {
 		place.taken = false
 		l.taken--
 	}
 }
 
-// ready removes the attempts that may start from the queues, and gives each a place; l.mu is held.
-func (l *Limiter[A]) ready() []A {
-	n := min(int(l.of.waiting.Load()), l.limit-l.taken)
-	if n <= 0 || l.of.options.Full() {
+// takeReady removes the attempts that may start from the queues, and gives each a place; l.mu is held.
+func (l *Limiter[A]) takeReady() []A {
+	n := min(int(l.process.waiting.Load()), l.limit-l.taken)
+	if n <= 0 || l.process.options.Full() {
 		return nil
 	}
 	list := make([]A, n)
 	for i := range list {
 		list[i] = l.pop()
-		l.take(list[i])
+		l.givePlace(list[i])
 	}
-	l.of.waiting.Add(-int64(n))
+	l.process.waiting.Add(-int64(n))
 	return list
 }
 
 // pop removes the next attempt from the queues; at least one of them is not empty. l.mu is held.
 func (l *Limiter[A]) pop() A {
 	queue := &l.regular
-	if len(l.regular) == 0 || l.turn && len(l.yielding) > 0 {
+	if len(l.regular) == 0 || l.yieldingTurn && len(l.yielding) > 0 {
 		queue = &l.yielding
 	}
-	l.turn = !l.turn
+	l.yieldingTurn = !l.yieldingTurn
 	a := (*queue)[0]
 	clear((*queue)[:1])
 	*queue = (*queue)[1:]
@@ -174,27 +174,27 @@ func (l *Limiter[A]) pop() A {
 	return a
 }
 
-func (l *Limiter[A]) start(list []A) {
+func (l *Limiter[A]) startAll(list []A) {
 	for _, a := range list {
 		a.Begin()
 		go l.run(a)
 	}
 }
 
-// look starts the attempts that wait because outcomes could not be stored, as soon as
+// awaitRoom starts the attempts that wait because outcomes could not be stored, as soon as
 // outcomes can be stored. By then there may be no attempt in flight whose end would start
-// them. It returns when nothing waits.
-func (l *Limiter[A]) look() {
-	ticker := time.NewTicker(limitEvery)
+// the waiting attempts. awaitRoom returns when no attempt waits.
+func (l *Limiter[A]) awaitRoom() {
+	ticker := time.NewTicker(roomLookInterval)
 	defer ticker.Stop()
 	for range ticker.C {
 		l.mu.Lock()
-		ready := l.ready()
-		l.looking = l.of.waiting.Load() > 0
-		looking := l.looking
+		ready := l.takeReady()
+		l.awaitingRoom = l.process.waiting.Load() > 0
+		waits := l.awaitingRoom
 		l.mu.Unlock()
-		l.start(ready)
-		if !looking {
+		l.startAll(ready)
+		if !waits {
 			return
 		}
 	}
@@ -206,6 +206,6 @@ func (l *Limiter[A]) Clear() []A {
 	defer l.mu.Unlock()
 	list := slices.Concat(l.regular, l.yielding)
 	l.regular, l.yielding = nil, nil
-	l.of.waiting.Store(0)
+	l.process.waiting.Store(0)
 	return list
 }

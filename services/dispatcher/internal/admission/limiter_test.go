@@ -83,7 +83,7 @@ func (f *field) made() (order []*try, most int) {
 func (f *field) rest() (taken, waiting int) {
 	f.limiter.mu.Lock()
 	defer f.limiter.mu.Unlock()
-	return f.limiter.taken, int(f.limiter.of.waiting.Load())
+	return f.limiter.taken, int(f.limiter.process.waiting.Load())
 }
 
 func TestWhatWantsTheProcessorIsBounded(t *testing.T) {

@@ -15,12 +15,12 @@ type Messages struct {
 	every    time.Duration // how often the server is notified
 	room     *Budget       // nil: without a bound
 	mu       sync.Mutex
-	messages map[bus.Position]held
+	messages map[bus.Position]inFlightMessage
 	moves    uint64
 	first    signal.Signal // has a value once a message came while no other was in flight
 }
 
-type held struct {
+type inFlightMessage struct {
 	message *bus.Message
 	since   time.Time
 	size    int64 // bytes of room that the message takes
@@ -29,12 +29,12 @@ type held struct {
 // NewMessages returns an empty Messages. The bytes of each message count towards room until Done. A nil room is
 // without a bound.
 func NewMessages(room *Budget) *Messages {
-	return &Messages{every: bus.ProgressInterval, room: room, messages: make(map[bus.Position]held), first: signal.New()}
+	return &Messages{every: bus.ProgressInterval, room: room, messages: make(map[bus.Position]inFlightMessage), first: signal.New()}
 }
 
 // NewRecords is NewMessages for messages of RECORDS.
 func NewRecords(room *Budget) *Messages {
-	return &Messages{every: bus.RecordsProgressInterval, room: room, messages: make(map[bus.Position]held), first: signal.New()}
+	return &Messages{every: bus.RecordsProgressInterval, room: room, messages: make(map[bus.Position]inFlightMessage), first: signal.New()}
 }
 
 // Add adds a message in flight. False: the same message is in flight already, and this is a repeat.
@@ -45,7 +45,7 @@ func (h *Messages) Add(m *bus.Message) bool {
 		return false
 	}
 	size := Size(m)
-	h.messages[m.Position()] = held{m, time.Now(), size}
+	h.messages[m.Position()] = inFlightMessage{m, time.Now(), size}
 	h.moves++
 	if len(h.messages) == 1 {
 		h.first.Give()
@@ -56,8 +56,8 @@ func (h *Messages) Add(m *bus.Message) bool {
 	return true
 }
 
-// More adds n bytes to what a message in flight takes, until Done.
-func (h *Messages) More(m *bus.Message, n int64) {
+// AddBytes adds n bytes to what a message in flight takes, until Done.
+func (h *Messages) AddBytes(m *bus.Message, n int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	one, ok := h.messages[m.Position()]

@@ -4,20 +4,20 @@ import "time"
 
 // All numbers of the package. The metric after a number shows how close a dispatcher is to it.
 const (
-	// limitMost is the highest number of attempts at once: waybill_bounded{what="attempts"}. Each has a
+	// maxAttempts is the highest number of attempts at once: waybill_bounded{what="attempts"}. Each has a
 	// connection and a goroutine, some 25 KiB. Attempts that hang don't count. It is also the limit for
 	// deliveries of wide events, {what="wide"}: more than the 10,000 of the largest event, so that
 	// further events are taken beside one such event. And it is the limit for all deliveries in the
 	// short queues of slow webhooks, {what="queued"}.
-	limitMost = 16384
+	maxAttempts = 16384
 	// pressure is the number of attempts in flight above which a webhook with hanging attempts may
 	// have only one: waybill_attempts_in_flight. That number includes attempts that hang, which must
-	// not take all of limitMost.
-	pressure = limitMost / 2
-	// mostFast limits the deliveries of fast webhooks that are queued, or in flight for less than
+	// not take all of maxAttempts.
+	pressure = maxAttempts / 2
+	// maxFast limits the deliveries of fast webhooks that are queued, or in flight for less than
 	// a second: waybill_bounded{what="fast"}. At the limit no more events are taken. Slow webhooks and
 	// hanging attempts don't count, because they must not slow down the reading of events.
-	mostFast = limitMost / 4
+	maxFast = maxAttempts / 4
 
 	// HangAfter is how long an attempt takes until it hangs, and the longest that a delivery waits in
 	// the short queue of a webhook that is not fast: waybill_attempts_hanging.
@@ -45,8 +45,8 @@ const (
 	// During overload, overloadRate and overloadWait are used instead.
 	overloadRate = 50
 	overloadWait = 2 * time.Second
-	// takenWeight is the weight of the last attempt in the average of how long attempts take.
-	takenWeight = 1.0 / 8
+	// durationWeight is the weight of the last attempt in the average of how long attempts take.
+	durationWeight = 1.0 / 8
 )
 
 // The limiter: waybill_bounded{what="attempts"} and waybill_bounded_waiting{what="attempts"}.
@@ -56,8 +56,8 @@ const (
 	// with a limit of 1024 to 4096, and mostly at a tenth of that speed without a limit. Slow receivers
 	// need a high limit.
 	limitPerCore = 2048
-	// limitEvery is how often the limiter looks whether outcomes can be stored again.
-	limitEvery = 20 * time.Millisecond
+	// roomLookInterval is how often the limiter looks whether outcomes can be stored again.
+	roomLookInterval = 20 * time.Millisecond
 )
 
 // Overload: waybill_overloaded.

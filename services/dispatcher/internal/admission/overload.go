@@ -20,12 +20,12 @@ type Overload struct {
 	// they began; false: the system does not tell.
 	Threads func() (ran, waited time.Duration, ok bool)
 
-	now    atomic.Bool
-	sample [1]metrics.Sample
-	counts []uint64      // at the last look
-	ran    time.Duration // ran and waited: at the last look
-	waited time.Duration
-	looked time.Time
+	now       atomic.Bool
+	sample    [1]metrics.Sample
+	counts    []uint64      // at the last look
+	ran       time.Duration // ran and waited: at the last look
+	waited    time.Duration
+	sampledAt time.Time
 }
 
 func newOverload() *Overload {
@@ -74,9 +74,9 @@ func (s *Overload) threadsWait(now time.Time) bool {
 	if !ok {
 		return false // a system that does not tell
 	}
-	sinceRan, sinceWaited, since := ran-s.ran, waited-s.waited, now.Sub(s.looked)
-	first := s.looked.IsZero()
-	s.ran, s.waited, s.looked = ran, waited, now
+	sinceRan, sinceWaited, since := ran-s.ran, waited-s.waited, now.Sub(s.sampledAt)
+	first := s.sampledAt.IsZero()
+	s.ran, s.waited, s.sampledAt = ran, waited, now
 	return !first && float64(sinceWaited) >= overloadThreads*float64(runtime.GOMAXPROCS(0))*float64(since) &&
 		float64(sinceWaited) >= overloadTimes*float64(sinceRan)
 }

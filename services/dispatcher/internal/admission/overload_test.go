@@ -138,12 +138,12 @@ func TestWhatIsWorthHoldingTheBusBackFor(t *testing.T) {
 		if got := w.fast(share, row.takes); got != row.calm {
 			t.Errorf("a webhook that takes %v a second of one of %d is fast: %v, want %v", row.takes, row.live, got, row.calm)
 		}
-		w.of.Overload.now.Store(true)
+		w.process.Overload.now.Store(true)
 		if got := w.fast(share, row.takes); got != row.overloaded {
 			t.Errorf("while overloaded a webhook that takes %v a second of one of %d is fast: %v, want %v", row.takes, row.live, got, row.overloaded)
 		}
-		if w.of.patience() != overloadWait {
-			t.Errorf("while overloaded a queue may take %s, want %s", w.of.patience(), overloadWait)
+		if w.process.patience() != overloadWait {
+			t.Errorf("while overloaded a queue may take %s, want %s", w.process.patience(), overloadWait)
 		}
 	}
 }

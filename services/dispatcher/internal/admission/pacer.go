@@ -33,7 +33,7 @@ func (p *Pacer) run() {
 	ticker := time.NewTicker(paceEvery)
 	defer ticker.Stop()
 	for range ticker.C {
-		jobs := p.take()
+		jobs := p.takeNext()
 		if len(jobs) == 0 {
 			return
 		}
@@ -43,7 +43,7 @@ func (p *Pacer) run() {
 	}
 }
 
-func (p *Pacer) take() []func() {
+func (p *Pacer) takeNext() []func() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := min(len(p.waiting), 1+len(p.waiting)/int(paceOver/paceEvery))

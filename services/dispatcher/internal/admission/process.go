@@ -48,7 +48,7 @@ func NewProcess(options Options) *Process {
 
 // Room waits until another event may be taken. Its error is ctx's.
 func (p *Process) Room(ctx context.Context) error {
-	for p.fast.Load() >= mostFast || p.wide.Load() >= limitMost {
+	for p.fast.Load() >= maxFast || p.wide.Load() >= maxAttempts {
 		select {
 		case <-p.room:
 		case <-time.After(50 * time.Millisecond):
@@ -76,9 +76,9 @@ func (p *Process) Release(wide bool) {
 // counter returns the counter for a delivery, and its limit.
 func (p *Process) counter(wide bool) (*atomic.Int64, int64) {
 	if wide {
-		return &p.wide, limitMost
+		return &p.wide, maxAttempts
 	}
-	return &p.fast, mostFast
+	return &p.fast, maxFast
 }
 
 // Queue adds n to the number of deliveries in the short queues; n may be negative.
@@ -96,8 +96,8 @@ func (p *Process) Hanging() int64 { return p.hanging.Load() }
 // Waiting is the number of deliveries that wait for a place of their webhook or of the process.
 func (p *Process) Waiting() int64 { return p.queued.Load() + p.waiting.Load() }
 
-// pressed reports whether a webhook with hanging attempts may have only one.
-func (p *Process) pressed() bool { return p.InFlight() > pressure || p.options.Tight() }
+// underPressure reports whether a webhook with hanging attempts may have only one.
+func (p *Process) underPressure() bool { return p.InFlight() > pressure || p.options.Tight() }
 
 // Bound is a limit, and how much of it is used.
 type Bound struct {
@@ -108,9 +108,9 @@ type Bound struct {
 // Bounds returns all limits of the process.
 func (p *Process) Bounds() []Bound {
 	return []Bound{
-		{"fast", p.fast.Load(), mostFast, 0},
-		{"wide", p.wide.Load(), limitMost, 0},
-		{"queued", p.queued.Load(), limitMost, 0},
+		{"fast", p.fast.Load(), maxFast, 0},
+		{"wide", p.wide.Load(), maxAttempts, 0},
+		{"queued", p.queued.Load(), maxAttempts, 0},
 		{"attempts", p.InFlight(), p.limit, p.waiting.Load()},
 	}
 }

@@ -22,59 +22,59 @@ func (s Share) dispatchers() int { return max(1, s.Live) }
 // Webhook tracks one webhook's attempts in flight in this dispatcher, the bytes of their bodies, and the webhook's rate
 // limit. Webhook is not safe for concurrent use.
 type Webhook struct {
-	of *Process
+	process *Process
 
-	inFlight int
-	hanging  int           // of inFlight
-	bytes    int64         // of the bodies in flight
-	rates    *rate.Limiter // nil: no limit
-	taken    float64       // seconds that an attempt takes, a moving average; 0: unknown
+	inFlight       int
+	hanging        int           // of inFlight
+	bytes          int64         // of the bodies in flight
+	rates          *rate.Limiter // nil: no limit
+	attemptSeconds float64       // seconds that an attempt takes, a moving average; 0: unknown
 }
 
 // Webhook returns the empty state of a webhook.
-func (p *Process) Webhook() Webhook { return Webhook{of: p} }
+func (p *Process) Webhook() Webhook { return Webhook{process: p} }
 
 // Begin counts an attempt with a body of size bytes, until End.
 func (w *Webhook) Begin(size int) {
 	w.inFlight++
 	w.bytes += int64(size)
-	w.of.attempts.Add(1)
+	w.process.attempts.Add(1)
 }
 
 // Hang notes that one of the attempts hangs.
 func (w *Webhook) Hang() {
 	w.hanging++
-	w.of.hanging.Add(1)
+	w.process.hanging.Add(1)
 }
 
 // End ends the count of an attempt. hung reports whether Hang was called for the attempt.
 func (w *Webhook) End(size int, hung bool) {
 	w.inFlight--
 	w.bytes -= int64(size)
-	w.of.attempts.Add(-1)
+	w.process.attempts.Add(-1)
 	if hung {
 		w.hanging--
-		w.of.hanging.Add(-1)
+		w.process.hanging.Add(-1)
 	}
 }
 
 // Hangs reports whether any attempt hangs.
 func (w *Webhook) Hangs() bool { return w.hanging > 0 }
 
-// Took notes how long an attempt took.
-func (w *Webhook) Took(d time.Duration) {
+// NoteDuration notes how long an attempt took.
+func (w *Webhook) NoteDuration(d time.Duration) {
 	seconds := max(d.Seconds(), 1e-6)
-	if w.taken == 0 {
-		w.taken = seconds
+	if w.attemptSeconds == 0 {
+		w.attemptSeconds = seconds
 		return
 	}
-	w.taken += (seconds - w.taken) * takenWeight
+	w.attemptSeconds += (seconds - w.attemptSeconds) * durationWeight
 }
 
 // Cap returns how many attempts may be in flight. While the whole process is under pressure, a
 // webhook with hanging attempts gets one.
 func (w *Webhook) Cap(s Share) int {
-	if w.Hangs() && w.of.pressed() {
+	if w.Hangs() && w.process.underPressure() {
 		return 1
 	}
 	return s.inFlight()
@@ -85,7 +85,7 @@ func (w *Webhook) Fits(s Share, size int) bool {
 	if w.inFlight >= w.Cap(s) {
 		return false
 	}
-	limit := w.of.options.WebhookBytes
+	limit := w.process.options.WebhookBytes
 	return limit == 0 || w.inFlight == 0 || w.bytes+int64(size) <= limit
 }
 
@@ -108,8 +108,8 @@ func (w *Webhook) Wait(s Share, now time.Time) time.Duration {
 	return time.Duration(missing / float64(w.rates.Limit()) * float64(time.Second))
 }
 
-// Every returns the time between two attempts at the rate limit; 0: there is no limit.
-func (w *Webhook) Every() time.Duration {
+// RateInterval returns the time between two attempts at the rate limit; 0: there is no limit.
+func (w *Webhook) RateInterval() time.Duration {
 	if w.rates == nil {
 		return 0
 	}
@@ -138,34 +138,34 @@ func (w *Webhook) Room(s Share) int {
 	if w.hanging > 0 && 2*w.hanging >= limit {
 		return 0
 	}
-	takes := w.takes(limit)
+	takes := w.expectedRate(limit)
 	switch {
 	case math.IsInf(takes, 1):
-		return mostFast
+		return maxFast
 	case w.fast(s, takes):
-		return max(queueFactor*limit, int(takes*w.of.patience().Seconds()))
-	case w.of.queued.Load() > limitMost:
+		return max(queueFactor*limit, int(takes*w.process.patience().Seconds()))
+	case w.process.queued.Load() > maxAttempts:
 		return 0
 	}
 	return min(queueFactor*limit, int(takes*HangAfter.Seconds())+1)
 }
 
 // Fast reports whether the webhook is fast: whether it may slow down the reading of events from the bus.
-func (w *Webhook) Fast(s Share) bool { return w.fast(s, w.takes(w.Cap(s))) }
+func (w *Webhook) Fast(s Share) bool { return w.fast(s, w.expectedRate(w.Cap(s))) }
 
 // Patience returns how long a delivery may wait in the webhook's short queue.
 func (w *Webhook) Patience(s Share) time.Duration {
 	if w.Fast(s) {
-		return max(HangAfter, w.of.patience())
+		return max(HangAfter, w.process.patience())
 	}
 	return HangAfter
 }
 
-// takes returns how many deliveries a second this dispatcher is expected to send to the webhook.
-func (w *Webhook) takes(limit int) float64 {
+// expectedRate returns how many deliveries a second this dispatcher is expected to send to the webhook.
+func (w *Webhook) expectedRate(limit int) float64 {
 	takes := math.Inf(1)
-	if w.taken > 0 {
-		takes = float64(limit) / w.taken
+	if w.attemptSeconds > 0 {
+		takes = float64(limit) / w.attemptSeconds
 	}
 	if w.rates != nil {
 		takes = min(takes, float64(w.rates.Limit()))
@@ -177,7 +177,7 @@ func (w *Webhook) takes(limit int) float64 {
 // dispatchers have their shares of its events.
 func (w *Webhook) fast(s Share, takes float64) bool {
 	takes *= float64(s.dispatchers())
-	return takes >= fastRate || takes >= overloadRate && w.of.Overload.Now()
+	return takes >= fastRate || takes >= overloadRate && w.process.Overload.Now()
 }
 
 // patience returns how long it may take until the short queue of a fast webhook is sent.

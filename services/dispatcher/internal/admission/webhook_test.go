@@ -19,14 +19,14 @@ func TestWhatAShortQueueMayHold(t *testing.T) {
 		queued       int // in all short queues
 		calm, strain int // room: usually, and during overload
 	}{
-		{"nothing is known of it yet", 0, Share{MaxInFlight: 64, Live: 1}, 0, 0, 0, mostFast, mostFast},
+		{"nothing is known of it yet", 0, Share{MaxInFlight: 64, Live: 1}, 0, 0, 0, maxFast, maxFast},
 		{"6400 a second", 10 * time.Millisecond, Share{MaxInFlight: 64, Live: 1}, 0, 64, 0, 3200, 12800},
 		{"1000 a second: four times its limit is more", time.Second, Share{MaxInFlight: 1000, Live: 1}, 0, 64, 0, 4000, 4000},
 		{"3000 a second of ten dispatchers", 20 * time.Millisecond, Share{MaxInFlight: 64, Live: 10}, 0, 6, 0, 150, 600},
 		{"320 a second", 200 * time.Millisecond, Share{MaxInFlight: 64, Live: 1}, 0, 64, 0, 256, 640},
 		{"64 a second", time.Second, Share{MaxInFlight: 64, Live: 1}, 0, 64, 0, 65, 256},
 		{"6 a second", 10 * time.Second, Share{MaxInFlight: 64, Live: 1}, 0, 64, 0, 7, 7},
-		{"6 a second beside many that are slow", 10 * time.Second, Share{MaxInFlight: 64, Live: 1}, 0, 64, limitMost + 1, 0, 0},
+		{"6 a second beside many that are slow", 10 * time.Second, Share{MaxInFlight: 64, Live: 1}, 0, 64, maxAttempts + 1, 0, 0},
 		{"2 a second by its rate", 10 * time.Millisecond, Share{MaxInFlight: 64, PerSecond: &two, Live: 1}, 0, 1, 0, 3, 3},
 		{"half of its attempts hang", 10 * time.Millisecond, Share{MaxInFlight: 64, Live: 1}, 32, 64, 0, 0, 0},
 		{"nearly half of them hang", 10 * time.Millisecond, Share{MaxInFlight: 64, Live: 1}, 31, 64, 0, 3200, 12800},
@@ -37,7 +37,7 @@ func TestWhatAShortQueueMayHold(t *testing.T) {
 			p.Queue(row.queued)
 			w := p.Webhook()
 			if row.took > 0 {
-				w.Took(row.took)
+				w.NoteDuration(row.took)
 			}
 			w.Allow(row.share, time.Now())
 			for range row.inFlight {

@@ -22,16 +22,16 @@ const (
 	pageSize = 1000
 	// pagesALook is how many pages of runs a look reads.
 	pagesALook = 20
-	// lookEvery is how long it takes to notice a cancellation whose announcement was lost. Together with the look itself, that is
-	// less than the second after which nothing more of a cancelled job begins.
-	lookEvery = 500 * time.Millisecond
+	// lookInterval is the time between two looks for cancelled jobs, which find cancellations whose announcement was lost.
+	// The interval and a look together take less than one second: by then no further run of a cancelled job may begin.
+	lookInterval = 500 * time.Millisecond
 	// restAfter is how long after the last run that was seen Run stops looking. The first run after that asks the database.
 	restAfter = 10 * time.Second
 	// maxRuns is how many runs are remembered; one page more is possible. For other runs the database is asked.
 	maxRuns = 100_000
-	// anewEvery is how often jobs with more than maxRuns runs are read again from the start. Runs that have
+	// rereadInterval is how often jobs with more than maxRuns runs are read again from the start. Runs that have
 	// ended by then make room for others.
-	anewEvery = 10 * time.Second
+	rereadInterval = 10 * time.Second
 	// callTimeout ends a call to the database that hangs; askTimeout ends a call that an attempt waits for.
 	callTimeout = 5 * time.Second
 	askTimeout  = time.Second
@@ -53,8 +53,8 @@ type run struct {
 	rev domain.Revision // the first revision of the run
 }
 
-// unread is a job whose runs are not all known.
-type unread struct {
+// unreadJob is a job whose runs are not all known.
+type unreadJob struct {
 	pipeline.CancelledJob
 
 	last domain.DeliveryID // the last delivery that was read; "": none
@@ -65,40 +65,40 @@ type Runs struct {
 	store Store
 	log   *slog.Logger
 
-	mu     sync.RWMutex
-	runs   map[domain.DeliveryID]run
-	unsure map[string]struct{} // accounts with jobs whose runs are not all known
-	looked time.Time           // when Runs looked last
-	waking signal.Signal
-	seen   atomic.Int64 // when Has or Ask was last called for a run, in nanoseconds since 1970
+	mu             sync.RWMutex
+	runs           map[domain.DeliveryID]run
+	unsureAccounts map[string]struct{} // accounts with jobs whose runs are not all known
+	lookedAt       time.Time           // when Runs looked last
+	waking         signal.Signal
+	runSeenAt      atomic.Int64 // when Has or Ask was last called for a run, in nanoseconds since 1970
 
 	// Only the goroutine that looks uses these fields.
-	known  map[string]struct{} // jobs that were seen
-	left   map[string]struct{} // jobs that were seen since a look last reached the oldest page
-	older  string              // the job before which the next look goes on; "": it has all
-	unread []unread            // in the order in which they are read
-	anew   time.Time           // when jobs were last read again from the start
+	knownJobs  map[string]struct{} // jobs that were seen
+	seenJobs   map[string]struct{} // jobs that were seen since a look last reached the oldest page
+	nextBefore string              // the job before which the next look goes on; "": it has all
+	unreadJobs []unreadJob         // in the order in which they are read
+	rereadAt   time.Time           // when jobs were last read again from the start
 }
 
 // New returns Runs that know no cancelled run.
 func New(store Store, log *slog.Logger) *Runs {
 	return &Runs{
 		store: store, log: log, runs: make(map[domain.DeliveryID]run), waking: signal.New(),
-		known: make(map[string]struct{}), left: make(map[string]struct{}),
+		knownJobs: make(map[string]struct{}), seenJobs: make(map[string]struct{}),
 	}
 }
 
 // Has reports whether a delivery's run is known to have been cancelled before its first attempt. It never waits. First
 // deliveries cost nothing, because they can't be cancelled.
 func (r *Runs) Has(t *domain.Task) bool {
-	has, _ := r.find(t)
+	has, _ := r.findRun(t)
 	return has
 }
 
 // Ask reports the same as Has, before an attempt. It asks the database if the account has cancelled jobs whose runs are not all known,
 // or if the last look was more than a second ago. If the database does not answer, the attempt begins.
 func (r *Runs) Ask(t *domain.Task) bool {
-	has, unsure := r.find(t)
+	has, unsure := r.findRun(t)
 	if has || !unsure {
 		return has
 	}
@@ -108,45 +108,45 @@ func (r *Runs) Ask(t *domain.Task) bool {
 	return err == nil && has // Run logs that the database is away
 }
 
-func (r *Runs) find(t *domain.Task) (has, unsure bool) {
+func (r *Runs) findRun(t *domain.Task) (has, unsure bool) {
 	if t.Rev < domain.RunStep || t.RunAttempts > 0 {
 		return false, false
 	}
 	now := time.Now()
-	r.seen.Store(now.UnixNano())
+	r.runSeenAt.Store(now.UnixNano())
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	ended, ok := r.runs[t.Delivery]
-	_, unsure = r.unsure[t.Account]
-	if now.Sub(r.looked) > 2*lookEvery {
+	_, unsure = r.unsureAccounts[t.Account]
+	if now.Sub(r.lookedAt) > 2*lookInterval {
 		unsure = true
 		r.waking.Give() // one look answers for all runs that follow
 	}
 	return ok && t.Rev.Run() == ended.rev, unsure
 }
 
-// Heard makes Run look at once, because a job was cancelled.
-func (r *Runs) Heard() { r.waking.Give() }
+// JobCancelled makes Run look at once, because a job was cancelled.
+func (r *Runs) JobCancelled() { r.waking.Give() }
 
 // Load reads all cancelled jobs. It tries until it succeeds. Call it before Run.
 func (r *Runs) Load(ctx context.Context) error {
 	for {
-		if err := r.insist(ctx); err != nil || r.older == "" {
+		if err := r.retryRead(ctx); err != nil || r.nextBefore == "" {
 			return err
 		}
 	}
 }
 
-// insist looks, and tries until that succeeds.
-func (r *Runs) insist(ctx context.Context) error {
+// retryRead calls readCancelled until the call succeeds.
+func (r *Runs) retryRead(ctx context.Context) error {
 	return again.Do(ctx, again.Loop{
-		First: 100 * time.Millisecond, Longest: lookEvery, Log: r.log, Fails: "cancelled jobs can't be read; trying again",
-	}, func(func()) error { return r.look(ctx) })
+		First: 100 * time.Millisecond, Longest: lookInterval, Log: r.log, Fails: "cancelled jobs can't be read; trying again",
+	}, func(func()) error { return r.readCancelled(ctx) })
 }
 
-// Run looks for cancelled jobs until ctx is done: when Heard is called and, as long as runs come, every lookEvery.
+// Run looks for cancelled jobs until ctx is done: when JobCancelled is called and, as long as runs come, every lookInterval.
 func (r *Runs) Run(ctx context.Context) error {
-	ticker := time.NewTicker(lookEvery)
+	ticker := time.NewTicker(lookInterval)
 	defer ticker.Stop()
 	for {
 		select {
@@ -154,84 +154,84 @@ func (r *Runs) Run(ctx context.Context) error {
 			return nil
 		case <-r.waking:
 		case <-ticker.C:
-			if len(r.unread) == 0 && time.Since(time.Unix(0, r.seen.Load())) > restAfter {
+			if len(r.unreadJobs) == 0 && time.Since(time.Unix(0, r.runSeenAt.Load())) > restAfter {
 				continue
 			}
 		}
-		if r.insist(ctx) != nil {
+		if r.retryRead(ctx) != nil {
 			return nil
 		}
 	}
 }
 
-// look reads at most two pages of cancelled jobs: the newest page, so that a cancellation is noticed at once, and the next page of older
+// readCancelled reads at most two pages of cancelled jobs: the newest page, so that a cancellation is noticed at once, and the next page of older
 // ones. Then it reads pagesALook pages of runs. So a look takes no longer for an account that cancels very many jobs, or for a job of
 // very many deliveries. Nothing is added to a job once it is cancelled.
-func (r *Runs) look(ctx context.Context) error {
-	newest, err := r.page(ctx, "")
+func (r *Runs) readCancelled(ctx context.Context) error {
+	newest, err := r.readJobs(ctx, "")
 	if err != nil {
 		return err
 	}
 	all := len(newest) < pageSize
 	if !all {
-		older, err := r.page(ctx, cmp.Or(r.older, newest[pageSize-1].ID))
+		older, err := r.readJobs(ctx, cmp.Or(r.nextBefore, newest[pageSize-1].ID))
 		if err != nil {
 			return err
 		}
 		if all = len(older) < pageSize; !all {
-			r.older = older[pageSize-1].ID
+			r.nextBefore = older[pageSize-1].ID
 		}
 	}
 	if all {
-		r.older = ""
-		r.forget()
+		r.nextBefore = ""
+		r.forgetRuns()
 	}
-	err = r.read(ctx)
-	r.doubt()
+	err = r.readRuns(ctx)
+	r.noteUnsure()
 	return err
 }
 
-// page reads a page of jobs. The runs of new ones are read before those of older ones.
-func (r *Runs) page(ctx context.Context, before string) ([]pipeline.CancelledJob, error) {
-	jobs, err := call(ctx, func(ctx context.Context) ([]pipeline.CancelledJob, error) {
+// readJobs reads a page of jobs. The runs of new ones are read before those of older ones.
+func (r *Runs) readJobs(ctx context.Context, before string) ([]pipeline.CancelledJob, error) {
+	jobs, err := callStore(ctx, func(ctx context.Context) ([]pipeline.CancelledJob, error) {
 		return r.store.CancelledJobs(ctx, before, pageSize)
 	})
 	if err != nil {
 		return nil, err
 	}
-	var seen []unread
+	var seen []unreadJob
 	for _, job := range jobs {
-		r.left[job.ID] = struct{}{}
-		if _, ok := r.known[job.ID]; !ok {
-			r.known[job.ID] = struct{}{}
-			seen = append(seen, unread{CancelledJob: job})
+		r.seenJobs[job.ID] = struct{}{}
+		if _, ok := r.knownJobs[job.ID]; !ok {
+			r.knownJobs[job.ID] = struct{}{}
+			seen = append(seen, unreadJob{CancelledJob: job})
 		}
 	}
 	if before == "" {
-		r.unread = append(seen, r.unread...)
+		r.unreadJobs = append(seen, r.unreadJobs...)
 	} else {
-		r.unread = append(r.unread, seen...)
+		r.unreadJobs = append(r.unreadJobs, seen...)
 	}
-	r.doubt()
+	r.noteUnsure()
 	return jobs, nil
 }
 
-// doubt notes which accounts have jobs whose runs are not all known.
-func (r *Runs) doubt() {
+// noteUnsure notes which accounts have jobs whose runs are not all known.
+func (r *Runs) noteUnsure() {
 	unsure := make(map[string]struct{})
-	for _, job := range r.unread {
+	for _, job := range r.unreadJobs {
 		unsure[job.Account] = struct{}{}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.unsure, r.looked = unsure, time.Now()
+	r.unsureAccounts, r.lookedAt = unsure, time.Now()
 }
 
-// read reads pages of runs, one page of each job in turn, until pagesALook or maxRuns is reached.
-func (r *Runs) read(ctx context.Context) error {
-	for pages := 0; pages < pagesALook && len(r.unread) > 0 && len(r.runs) < maxRuns; pages++ {
-		job := r.unread[0]
-		page, err := call(ctx, func(ctx context.Context) ([]pipeline.CancelledRun, error) {
+// readRuns reads pages of runs, one page of each job in turn, until pagesALook or maxRuns is reached.
+func (r *Runs) readRuns(ctx context.Context) error {
+	for pages := 0; pages < pagesALook && len(r.unreadJobs) > 0 && len(r.runs) < maxRuns; pages++ {
+		job := r.unreadJobs[0]
+		page, err := callStore(ctx, func(ctx context.Context) ([]pipeline.CancelledRun, error) {
 			return r.store.CancelledRuns(ctx, job.ID, job.last, pageSize)
 		})
 		if err != nil {
@@ -245,39 +245,39 @@ func (r *Runs) read(ctx context.Context) error {
 			}
 		}
 		r.mu.Unlock()
-		r.unread = r.unread[1:]
+		r.unreadJobs = r.unreadJobs[1:]
 		if len(page) == pageSize {
-			r.unread = append(r.unread, job)
+			r.unreadJobs = append(r.unreadJobs, job)
 		}
 	}
 	return nil
 }
 
-// forget drops the runs of jobs that wait for no first attempt, once maxRuns are remembered. Until then the runs stay, because the bus
+// forgetRuns drops the runs of jobs that wait for no first attempt, once maxRuns are remembered. Until then the runs stay, because the bus
 // may hand out a delivery a second time. Jobs that were not read to their end are read again from the start, without the runs that
 // have ended since.
-func (r *Runs) forget() {
-	left := r.left
-	r.left = make(map[string]struct{}, len(left))
-	anew := len(r.unread) > 0 && time.Since(r.anew) >= anewEvery
-	if len(r.runs) < maxRuns || len(r.known) <= len(left) && !anew {
+func (r *Runs) forgetRuns() {
+	left := r.seenJobs
+	r.seenJobs = make(map[string]struct{}, len(left))
+	anew := len(r.unreadJobs) > 0 && time.Since(r.rereadAt) >= rereadInterval
+	if len(r.runs) < maxRuns || len(r.knownJobs) <= len(left) && !anew {
 		return
 	}
-	r.known, r.anew = left, time.Now()
-	r.unread = slices.DeleteFunc(r.unread, func(job unread) bool { _, ok := left[job.ID]; return !ok })
+	r.knownJobs, r.rereadAt = left, time.Now()
+	r.unreadJobs = slices.DeleteFunc(r.unreadJobs, func(job unreadJob) bool { _, ok := left[job.ID]; return !ok })
 	keeps := maps.Clone(left)
-	for i := range r.unread {
-		r.unread[i].last = ""
-		delete(keeps, r.unread[i].ID)
+	for i := range r.unreadJobs {
+		r.unreadJobs[i].last = ""
+		delete(keeps, r.unreadJobs[i].ID)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	maps.DeleteFunc(r.runs, func(_ domain.DeliveryID, of run) bool { _, ok := keeps[of.job]; return !ok })
+	maps.DeleteFunc(r.runs, func(_ domain.DeliveryID, ended run) bool { _, ok := keeps[ended.job]; return !ok })
 }
 
-// call calls the store and waits at most callTimeout.
-func call[T any](ctx context.Context, of func(ctx context.Context) (T, error)) (T, error) {
+// callStore calls the store and waits at most callTimeout.
+func callStore[T any](ctx context.Context, query func(ctx context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	return of(ctx)
+	return query(ctx)
 }

@@ -128,7 +128,7 @@ func TestWhatIsLeftDoesNotBegin(t *testing.T) {
 			t.Error("ended before anything was cancelled")
 		}
 		store.change(func(jobs map[string][]pipeline.CancelledRun) { jobs["j"] = runs(2500) })
-		r.Heard()
+		r.JobCancelled()
 		<-time.After(time.Second) // of the bubble
 		synctest.Wait()
 		for name, c := range map[string]struct {
@@ -245,7 +245,7 @@ func TestLargeJob(t *testing.T) {
 		r := started(t, store)
 		cancel := func(job string, list []pipeline.CancelledRun) {
 			store.change(func(jobs map[string][]pipeline.CancelledRun) { jobs[job] = list })
-			r.Heard()
+			r.JobCancelled()
 		}
 		task := func(account string, delivery domain.DeliveryID) *domain.Task {
 			return &domain.Task{Account: account, Delivery: delivery, Rev: 2002}

@@ -65,7 +65,7 @@ const (
 // send makes one attempt and emits its outcome.
 func (d *Deliverer) send(ep *endpoint, job *Job) result {
 	task := job.Task
-	if d.ended(ep.hook, job, d.options.AskCancelled) {
+	if d.endUnattempted(ep.hook, job, d.options.AskCancelled) {
 		return resultNone
 	}
 	config := ep.hook.Config()
@@ -88,10 +88,10 @@ func (d *Deliverer) send(ep *endpoint, job *Job) result {
 	made.Status, made.Class = response.Status, response.Class
 	made.Error, made.ResponseBody, made.Transcript = response.Error, response.Body, response.Transcript
 	end(response)
-	d.metrics.attempt(response, made.Duration)
+	d.metrics.countAttempt(response, made.Duration)
 
 	schedule := config.Schedule(d.options.Schedule)
-	decided := decide(answer{response.Status, response.Failure, response.RetryAfter}, task.RunAttempts+1, schedule, now, draw)
+	decided := decide(attemptAnswer{response.Status, response.Failure, response.RetryAfter}, task.RunAttempts+1, schedule, now, randomUnit)
 	if why, ends := ep.hook.Config().Ends(task.ReceivedAt, task.Request != ""); ends && decided.change == domain.ChangeFailed {
 		decided = decision{change: why} // there is no other attempt
 	}
@@ -102,7 +102,7 @@ func (d *Deliverer) send(ep *endpoint, job *Job) result {
 		d.metrics.endToEnd.Observe(now.Sub(task.ReceivedAt).Seconds())
 	}
 	if d.options.Watch != nil {
-		d.options.Watch(Made{ep.hook.ID, config.URL, task.EventID, task.EventType, *made, decided.change.To(), decided.wait})
+		d.options.Watch(MadeAttempt{ep.hook.ID, config.URL, task.EventID, task.EventType, *made, decided.change.To(), decided.wait})
 	}
 	if task.Forge != "" {
 		d.conclude(job, made, decided, now)
@@ -114,7 +114,7 @@ func (d *Deliverer) send(ep *endpoint, job *Job) result {
 	d.noteHealth(ep, config, decided, started, now)
 	d.noteCertificate(ep.hook, config, response.CertificateExpires, now)
 	if decided.change != domain.ChangeDelivered {
-		ep.failedWith(made)
+		ep.keepAnswer(made)
 	}
 	d.conclude(job, made, decided, now)
 	if decided.change == domain.ChangeDelivered {

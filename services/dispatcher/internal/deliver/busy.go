@@ -2,21 +2,21 @@ package deliver
 
 import "sync"
 
-// busy lists the webhooks that have attempts in flight, waiting deliveries, or news. Only these are checked regularly,
+// endpointList lists the webhooks that have attempts in flight, waiting deliveries, or news. Only these are checked regularly,
 // because there may be very many others.
-type busy struct {
+type endpointList struct {
 	mu   sync.Mutex
 	list []*endpoint
 }
 
-func (b *busy) add(ep *endpoint) {
+func (b *endpointList) add(ep *endpoint) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.list = append(b.list, ep)
 }
 
-// take removes all webhooks from the list, and returns them.
-func (b *busy) take() []*endpoint {
+// takeAll removes all webhooks from the list, and returns them.
+func (b *endpointList) takeAll() []*endpoint {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	list := b.list
@@ -24,7 +24,7 @@ func (b *busy) take() []*endpoint {
 	return list
 }
 
-func (b *busy) len() int {
+func (b *endpointList) len() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.list)

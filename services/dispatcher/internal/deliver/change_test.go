@@ -47,7 +47,7 @@ func TestEveryChangeOfADelivery(t *testing.T) {
 		{domain.ChangeBehind, nil, func(r *rig, job *Job) {
 			next := *job.Task
 			next.Rev = next.Rev.Next()
-			r.Waits(job, &next, domain.ChangeBehind)
+			r.RecordWaiting(job, &next, domain.ChangeBehind)
 		}},
 		{domain.ChangeDeleted, nil, func(r *rig, job *Job) { r.End(job, domain.ChangeDeleted) }},
 		{domain.ChangePull, func(w *domain.Webhook) { w.Delivery = domain.DeliveryPull }, offered},

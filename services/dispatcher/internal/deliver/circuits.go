@@ -7,47 +7,47 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// tellTicks is the number of looks between two records of changed circuits: changes are recorded
+// recordTicks is the number of looks between two records of changed circuits: changes are recorded
 // once a second, however often a circuit has changed in it.
-const tellTicks = 4
+const recordTicks = 4
 
-// tell puts the circuit among those that are recorded next; ep.mu is held. Only the webhook's owner records the
+// queueCircuit puts the circuit among those that are recorded next; ep.mu is held. Only the webhook's owner records the
 // circuit, because the owner also makes the retries and sends the probes.
-func (ep *endpoint) tell() {
-	if !ep.news && ep.d.owns(ep.hook) {
-		ep.news = true
-		ep.d.news.add(ep)
+func (ep *endpoint) queueCircuit() {
+	if !ep.circuitChanged && ep.d.owns(ep.hook) {
+		ep.circuitChanged = true
+		ep.d.changedCircuits.add(ep)
 	}
 }
 
-// mostTurns bounds how many changes between failing and recovered are recorded at once for a webhook, however often
+// maxTurns bounds how many changes between failing and recovered are recorded at once for a webhook, however often
 // it fails and recovers.
-const mostTurns = 2
+const maxTurns = 2
 
-// turn notes, for the next record, that the webhook began to fail or recovered; ep.mu is held.
-func (ep *endpoint) turn(state domain.Circuit) {
-	if len(ep.turned) < mostTurns && ep.news {
-		state.Last = ep.last
-		ep.turned = append(ep.turned, state)
+// noteTurn notes, for the next record, that the webhook began to fail or recovered; ep.mu is held.
+func (ep *endpoint) noteTurn(state domain.Circuit) {
+	if len(ep.turns) < maxTurns && ep.circuitChanged {
+		state.Last = ep.lastAnswer
+		ep.turns = append(ep.turns, state)
 	}
 }
 
-// failedWith keeps the answer to a failed attempt until the circuit is recorded.
-func (ep *endpoint) failedWith(a *domain.Attempt) {
+// keepAnswer keeps the answer to a failed attempt until the circuit is recorded.
+func (ep *endpoint) keepAnswer(a *domain.Attempt) {
 	last := domain.AnswerOf(a)
 	ep.mu.Lock()
 	defer ep.mu.Unlock()
-	ep.last = &last
+	ep.lastAnswer = &last
 }
 
-// tellCircuits records the present state of the circuits that changed.
-func (d *Deliverer) tellCircuits() {
-	for _, ep := range d.news.take() {
+// recordCircuits records the present state of the circuits that changed.
+func (d *Deliverer) recordCircuits() {
+	for _, ep := range d.changedCircuits.takeAll() {
 		now := time.Now()
 		ep.mu.Lock()
 		state := ep.circuit.state(now)
-		turned := ep.turned
-		state.Last, ep.last, ep.news, ep.turned = ep.last, nil, false, nil
+		turned := ep.turns
+		state.Last, ep.lastAnswer, ep.circuitChanged, ep.turns = ep.lastAnswer, nil, false, nil
 		ep.mu.Unlock()
 		if !d.owns(ep.hook) || ep.hook.Config().Deleted {
 			continue
@@ -64,8 +64,8 @@ func (d *Deliverer) tellCircuits() {
 
 // Adopt compares the recorded circuits of the webhooks that this dispatcher owns with its own state of them, and
 // records the differences. A recorded row of failures goes on here.
-func (d *Deliverer) Adopt(said map[domain.WebhookID]domain.Circuit) {
-	for id, before := range said {
+func (d *Deliverer) Adopt(recorded map[domain.WebhookID]domain.Circuit) {
+	for id, before := range recorded {
 		hook, ok := d.options.Hooks.Hook(id)
 		if !ok || !d.owns(hook) {
 			continue
@@ -74,14 +74,14 @@ func (d *Deliverer) Adopt(said map[domain.WebhookID]domain.Circuit) {
 	}
 }
 
-func (d *Deliverer) adopt(hook *index.Hook, before domain.Circuit) {
+func (d *Deliverer) adopt(hook *index.Hook, recorded domain.Circuit) {
 	ep := d.endpoint(hook)
 	ep.mu.Lock()
 	defer ep.mu.Unlock()
-	if ep.okAt.Before(before.SaidAt) {
-		ep.circuit.resume(before)
+	if ep.okAt.Before(recorded.SaidAt) {
+		ep.circuit.resume(recorded)
 	}
-	if ep.circuit.open != !before.OpenSince.IsZero() || ep.circuit.failures != before.Failures {
-		ep.tell()
+	if ep.circuit.open != !recorded.OpenSince.IsZero() || ep.circuit.failures != recorded.Failures {
+		ep.queueCircuit()
 	}
 }

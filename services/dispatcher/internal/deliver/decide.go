@@ -22,8 +22,8 @@ type decision struct {
 	wait   time.Duration // until the next attempt, if there is one
 }
 
-// answer is the part of an attempt that the decision needs.
-type answer struct {
+// attemptAnswer is the part of an attempt that the decision needs.
+type attemptAnswer struct {
 	status     int    // HTTP status; 0: no answer came
 	failure    string // bounded code when no answer came
 	retryAfter []string
@@ -31,7 +31,7 @@ type answer struct {
 
 // decide returns what follows from the answer to an attempt. runAttempts is the number of the
 // attempt in its run; the first is 1. draw returns a random number in [0,1).
-func decide(a answer, runAttempts int, schedule []time.Duration, now time.Time, draw func() float64) decision {
+func decide(a attemptAnswer, runAttempts int, schedule []time.Duration, now time.Time, draw func() float64) decision {
 	switch {
 	case a.status >= 200 && a.status <= 299:
 		return decision{change: domain.ChangeDelivered}
@@ -85,8 +85,8 @@ func digits(text string) bool {
 	return text != ""
 }
 
-// draw returns a random number for jitter, which needs no secrecy.
-func draw() float64 { return rand.Float64() } //nolint:gosec // jitter
+// randomUnit returns a random number for jitter, which needs no secrecy.
+func randomUnit() float64 { return rand.Float64() } //nolint:gosec // jitter
 
 // Deadline returns when a task's run is exhausted, however few attempts the run had, because the schedule runs on
 // while the circuit is open. ok is false while the run has not begun.

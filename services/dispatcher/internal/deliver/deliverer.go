@@ -41,7 +41,7 @@ type Owners interface {
 
 // Notices tells other parts and processes of changes that they must know at once.
 type Notices interface {
-	HoldQueueFilled(id domain.WebhookID, reason string)
+	DeliveryHeld(id domain.WebhookID, reason string)
 	CircuitChanged(id domain.WebhookID, open bool)
 }
 
@@ -68,11 +68,11 @@ type Options struct {
 	Cancelled    func(*domain.Task) bool
 	AskCancelled func(*domain.Task) bool
 	// Watch is called after each attempt; nil: nothing is called. It must not block.
-	Watch func(Made)
+	Watch func(MadeAttempt)
 }
 
-// Made is an attempt that was made, and what followed from it.
-type Made struct {
+// MadeAttempt is an attempt that was made, and what followed from it.
+type MadeAttempt struct {
 	Webhook   domain.WebhookID
 	URL       string // of the webhook
 	EventID   string
@@ -82,36 +82,36 @@ type Made struct {
 	Wait      time.Duration // until the next attempt; 0: none is due
 }
 
-// keptEvery is the shortest time between two warnings that the bus takes no deliveries.
-const keptEvery = 10 * time.Second
+// warnInterval is the shortest time between two warnings that the bus takes no deliveries.
+const warnInterval = 10 * time.Second
 
 // Deliverer sends deliveries.
 type Deliverer struct {
-	options   Options
-	metrics   *Metrics
-	mu        sync.RWMutex
-	endpoints map[*index.Hook]*endpoint
-	process   *admission.Process
-	limiter   *admission.Limiter[*attempt]
-	pacer     admission.Pacer
-	busy      busy
-	news      busy // the webhooks with a circuit to be recorded
-	made      time.Time
+	options         Options
+	metrics         *Metrics
+	mu              sync.RWMutex
+	endpoints       map[*index.Hook]*endpoint
+	process         *admission.Process
+	limiter         *admission.Limiter[*attempt]
+	pacer           admission.Pacer
+	busy            endpointList
+	changedCircuits endpointList // the webhooks with a circuit to be recorded
+	startedAt       time.Time
 
-	warned  atomic.Int64 // when warnKept last warned, in nanoseconds since made; 0: never
-	closing atomic.Bool
-	stop    chan struct{} // closed: nothing is tried again
-	once    sync.Once
+	warnedAt atomic.Int64 // when warnNotKept last warned, in nanoseconds since startedAt; 0: never
+	closing  atomic.Bool
+	stop     chan struct{} // closed: nothing is tried again
+	once     sync.Once
 }
 
 // New returns a deliverer; Run makes it check slow attempts and queues.
 func New(options Options) *Deliverer {
 	d := &Deliverer{
 		options: options, metrics: options.Metrics, endpoints: make(map[*index.Hook]*endpoint),
-		process: admission.NewProcess(options.Limits), made: time.Now(), stop: make(chan struct{}),
+		process: admission.NewProcess(options.Limits), startedAt: time.Now(), stop: make(chan struct{}),
 	}
 	d.limiter = admission.NewLimiter(d.process, d.run)
-	options.Metrics.of.Store(d)
+	options.Metrics.deliverer.Store(d)
 	return d
 }
 
@@ -137,34 +137,34 @@ func (d *Deliverer) begin(hook *index.Hook, job *Job) {
 		job.Origin.Abandoned()
 		return
 	}
-	if d.ended(hook, job, d.options.Cancelled) {
+	if d.endUnattempted(hook, job, d.options.Cancelled) {
 		return
 	}
 	ep := d.endpoint(hook)
 	switch verdict, why := ep.offer(job); verdict {
 	case hold:
 		d.putOff(ep, job, why)
-	case back:
+	case giveBack:
 		job.Origin.Abandoned()
 	}
 }
 
-// take counts a job until it is released.
-func (d *Deliverer) take(job *Job) {
-	job.counts.Store(true)
+// countJob counts a job until it is released.
+func (d *Deliverer) countJob(job *Job) {
+	job.counted.Store(true)
 	d.process.Take(job.Lane == Wide)
 }
 
-// release ends the count of a job that take began.
-func (d *Deliverer) release(job *Job) {
-	if job.counts.Swap(false) {
+// uncountJob ends the count of a job that countJob began.
+func (d *Deliverer) uncountJob(job *Job) {
+	if job.counted.Swap(false) {
 		d.process.Release(job.Lane == Wide)
 	}
 }
 
-// ended handles a job that must not be attempted, and reports whether the job is one. If the job is a probe, its right to
-// be sent is given back: by the job's origin if the job is abandoned, otherwise by ended.
-func (d *Deliverer) ended(hook *index.Hook, job *Job, cancelled func(*domain.Task) bool) bool {
+// endUnattempted handles a job that must not be attempted, and reports whether the job is one. If the job is a probe, its right to
+// be sent is given back: by the job's origin if the job is abandoned, otherwise by endUnattempted.
+func (d *Deliverer) endUnattempted(hook *index.Hook, job *Job, cancelled func(*domain.Task) bool) bool {
 	config := hook.Config()
 	why, ends := config.Ends(job.Task.ReceivedAt, job.Task.Request != "")
 	switch {
@@ -211,8 +211,8 @@ func (d *Deliverer) endpoint(hook *index.Hook) *endpoint {
 	return ep
 }
 
-// all returns all endpoints.
-func (d *Deliverer) all() []*endpoint {
+// allEndpoints returns all endpoints.
+func (d *Deliverer) allEndpoints() []*endpoint {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	return slices.AppendSeq(make([]*endpoint, 0, len(d.endpoints)), maps.Values(d.endpoints))
@@ -226,7 +226,7 @@ func (d *Deliverer) owns(hook *index.Hook) bool {
 	}
 	return d.options.Owners.Owns(hook.ID)
 }
-func (d *Deliverer) live() int { return d.options.Owners.Live() }
+func (d *Deliverer) liveDispatchers() int { return d.options.Owners.Live() }
 
 // run makes an attempt, and then the next ones that may start, so that its goroutine is used as
 // long as there is work.
@@ -246,10 +246,10 @@ func (d *Deliverer) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case now := <-ticker.C:
-			if looks%tellTicks == 0 {
-				d.tellCircuits()
+			if looks%recordTicks == 0 {
+				d.recordCircuits()
 			}
-			busy := d.busy.take()
+			busy := d.busy.takeAll()
 			d.process.Overload.Look(now, len(busy) > 0)
 			for _, ep := range busy {
 				d.tick(ep, now)
@@ -275,7 +275,7 @@ func (d *Deliverer) tick(ep *endpoint, now time.Time) {
 func (d *Deliverer) Drain(ctx context.Context) error {
 	d.closing.Store(true)
 	d.pacer.Flush()
-	for _, ep := range d.all() {
+	for _, ep := range d.allEndpoints() {
 		ep.mu.Lock()
 		jobs := ep.clear()
 		ep.mu.Unlock()
@@ -294,7 +294,7 @@ func (d *Deliverer) Drain(ctx context.Context) error {
 		case <-ticker.C:
 		}
 	}
-	d.tellCircuits()
+	d.recordCircuits()
 	return nil
 }
 
@@ -324,18 +324,18 @@ func (d *Deliverer) CircuitHeard(id domain.WebhookID, open bool) {
 	var jobs []*Job
 	switch {
 	case open && ep.circuit.open:
-		ep.circuit.told = time.Now()
+		ep.circuit.knownOpenAt = time.Now()
 	case open:
 		ep.circuit.trip(time.Now())
-		ep.circuit.ofEvents = max(ep.circuit.ofEvents, circuitFailures) // the other dispatcher does not say which events failed
+		ep.circuit.eventFailures = max(ep.circuit.eventFailures, circuitFailures) // the other dispatcher does not say which events failed
 		d.metrics.circuits.Inc()
 		jobs = ep.clear()
 	case !open:
-		if ep.circuit.succeeded() {
+		if ep.circuit.noteSuccess() {
 			d.metrics.circuits.Dec()
 		}
 	}
-	ep.tell()
+	ep.queueCircuit()
 	ep.mu.Unlock()
 	d.unqueue(ep, jobs, domain.ChangeCircuit)
 }

@@ -9,8 +9,8 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// tellEvery is the shortest time between two announcements that a failing receiver answers again.
-const tellEvery = time.Second
+// announceOKInterval is the shortest time between two announcements that a failing receiver answers again.
+const announceOKInterval = time.Second
 
 // endpoint is the state of a webhook in this process: its attempts in flight, the deliveries that
 // wait, the limits of both, and its circuit.
@@ -18,23 +18,23 @@ type endpoint struct {
 	d    *Deliverer
 	hook *index.Hook
 
-	mu       sync.Mutex
-	queue    []*Job
-	attempts map[*attempt]struct{}
-	limits   admission.Webhook
-	circuit  circuit
-	timer    bool      // a pump is scheduled for when the rate allows the next attempt
-	toldOK   time.Time // when the other dispatchers last heard that an attempt succeeded
+	mu            sync.Mutex
+	queue         []*Job
+	attempts      map[*attempt]struct{}
+	limits        admission.Webhook
+	circuit       circuit
+	timer         bool      // a pump is scheduled for when the rate allows the next attempt
+	announcedOKAt time.Time // when the other dispatchers last heard that an attempt succeeded
 	// serial: the webhook's hold queue begins to drain, one delivery at a time; new deliveries go to the hold queue.
 	serial bool
-	busy   bool // it is in the deliverer's list of busy endpoints
-	// news: it is in the deliverer's list of endpoints with a circuit to be recorded.
-	news bool
-	okAt time.Time      // when an attempt last succeeded here
-	last *domain.Answer // to the last failed attempt, until it is recorded
-	// turned has the circuit of each time the webhook began to fail or recovered since the last
+	busy   bool // the endpoint is in the deliverer's list of busy endpoints
+	// circuitChanged: the endpoint is in the deliverer's list of endpoints with a circuit to be recorded.
+	circuitChanged bool
+	okAt           time.Time      // when an attempt last succeeded here
+	lastAnswer     *domain.Answer // to the last failed attempt, until it is recorded
+	// turns has the circuit of each time the webhook began to fail or recovered since the last
 	// record, so that the record misses none.
-	turned []domain.Circuit
+	turns []domain.Circuit
 }
 
 // verdict is the answer when a job is offered.
@@ -43,8 +43,8 @@ type verdict int
 const (
 	start verdict = iota
 	enqueue
-	hold // to the hold queue
-	back // to the hold queue where it came from
+	hold     // to the hold queue
+	giveBack // to the hold queue where it came from
 )
 
 // offer takes a job, or returns why it must go to the hold queue; it never waits.
@@ -56,14 +56,14 @@ func (ep *endpoint) offer(job *Job) (verdict, domain.Change) {
 	v, why := ep.admit(job, share, now)
 	if v == start || v == enqueue {
 		if !job.kept() && ep.limits.Fast(share) {
-			ep.d.take(job)
+			ep.d.countJob(job)
 		}
 	}
 	switch v {
 	case start:
 		ep.launch(job)
 	case enqueue:
-		ep.rouse()
+		ep.markBusy()
 		job.queuedAt = now
 		ep.queue = append(ep.queue, job)
 		ep.d.process.Queue(1)
@@ -78,12 +78,12 @@ func (ep *endpoint) admit(job *Job, share admission.Share, now time.Time) (verdi
 		return start, 0
 	}
 	if ep.circuit.open && !ep.d.owns(ep.hook) && ep.circuit.stale(now) {
-		ep.circuit.succeeded()
+		ep.circuit.noteSuccess()
 		ep.d.metrics.circuits.Dec()
 	}
 	if ep.circuit.open {
 		if job.kept() {
-			return back, domain.ChangeCircuit
+			return giveBack, domain.ChangeCircuit
 		}
 		if ep.d.owns(ep.hook) && ep.circuit.tryProbe(now) {
 			job.Probe = true
@@ -107,7 +107,7 @@ func (ep *endpoint) admit(job *Job, share admission.Share, now time.Time) (verdi
 // share returns the webhook's limits and the number of dispatchers that divide them now.
 func (ep *endpoint) share() admission.Share {
 	config := ep.hook.Config()
-	live := ep.d.live()
+	live := ep.d.liveDispatchers()
 	if config.Ordering == domain.OrderingShipment && ep.d.owns(ep.hook) {
 		live = 1 // only the owner makes attempts in order
 	}
@@ -126,8 +126,8 @@ func (ep *endpoint) launch(job *Job) {
 	ep.d.limiter.Launch(ep.attempt(job))
 }
 
-// rouse puts the webhook among those that are checked regularly; ep.mu is held.
-func (ep *endpoint) rouse() {
+// markBusy puts the webhook among those that are checked regularly; ep.mu is held.
+func (ep *endpoint) markBusy() {
 	if !ep.busy {
 		ep.busy = true
 		ep.d.busy.add(ep)
@@ -136,7 +136,7 @@ func (ep *endpoint) rouse() {
 
 // attempt makes the attempt of a job and counts it as in flight; ep.mu is held.
 func (ep *endpoint) attempt(job *Job) *attempt {
-	ep.rouse()
+	ep.markBusy()
 	a := &attempt{ep: ep, job: job, place: admission.Place{Yields: job.yields(), Free: ep.limits.Hangs()}}
 	ep.attempts[a] = struct{}{}
 	ep.limits.Begin(a.size())
@@ -147,30 +147,30 @@ func (ep *endpoint) attempt(job *Job) *attempt {
 func (ep *endpoint) finish(a *attempt, result result) *attempt {
 	now := time.Now()
 	ep.mu.Lock()
-	ep.leave(a)
+	ep.uncount(a)
 	var opened, closed, recovered, still bool
 	switch result {
 	case resultOK:
-		ep.limits.Took(a.took(now))
+		ep.limits.NoteDuration(a.took(now))
 		ep.okAt = now
 		if ep.circuit.failures > 0 || ep.circuit.open {
-			ep.tell()
+			ep.queueCircuit()
 		}
-		if ep.circuit.alarming() {
-			ep.turn(domain.Circuit{SaidAt: now.UTC()})
+		if ep.circuit.mayAlert() {
+			ep.noteTurn(domain.Circuit{SaidAt: now.UTC()})
 		}
 		// Other dispatchers may see nothing but failures, because only the owner makes retries.
-		if ep.circuit.failures > 0 && now.Sub(ep.toldOK) > tellEvery {
-			ep.toldOK, recovered = now, true
+		if ep.circuit.failures > 0 && now.Sub(ep.announcedOKAt) > announceOKInterval {
+			ep.announcedOKAt, recovered = now, true
 		}
-		closed = ep.circuit.succeeded()
+		closed = ep.circuit.noteSuccess()
 	case resultFailed:
-		ep.limits.Took(a.took(now))
-		was := ep.circuit.alarming()
-		opened = ep.circuit.failed(now, a.job.Probe, a.job.Task.EventType.Alert())
-		ep.tell()
-		if !was && ep.circuit.alarming() {
-			ep.turn(ep.circuit.state(now))
+		ep.limits.NoteDuration(a.took(now))
+		was := ep.circuit.mayAlert()
+		opened = ep.circuit.noteFailure(now, a.job.Probe, a.job.Task.EventType.Alert())
+		ep.queueCircuit()
+		if !was && ep.circuit.mayAlert() {
+			ep.noteTurn(ep.circuit.state(now))
 		}
 		still = ep.circuit.open && !opened && a.job.Probe
 	case resultNone: // the circuit learns nothing
@@ -187,7 +187,7 @@ func (ep *endpoint) finish(a *attempt, result result) *attempt {
 	switch {
 	case opened || closed:
 		ep.d.circuitChanged(ep, opened)
-	case (recovered || still) && ep.d.live() > 1:
+	case (recovered || still) && ep.d.liveDispatchers() > 1:
 		// An open circuit is announced again after each failed probe, because a dispatcher that hears nothing takes
 		// the circuit for closed.
 		ep.d.options.Notices.CircuitChanged(ep.hook.ID, still)
@@ -223,14 +223,14 @@ func (ep *endpoint) pop(now time.Time) *Job {
 func (ep *endpoint) withdraw(a *attempt) {
 	ep.mu.Lock()
 	defer ep.mu.Unlock()
-	ep.leave(a)
+	ep.uncount(a)
 }
 
-// leave ends the count of an attempt; ep.mu is held.
-func (ep *endpoint) leave(a *attempt) {
+// uncount ends the count of an attempt; ep.mu is held.
+func (ep *endpoint) uncount(a *attempt) {
 	delete(ep.attempts, a)
 	ep.limits.End(a.size(), a.slow)
-	ep.d.release(a.job)
+	ep.d.uncountJob(a.job)
 }
 
 // clear empties the queue and ends the count of each job; ep.mu is held. Since every way out of the queue except pop
@@ -240,7 +240,7 @@ func (ep *endpoint) clear() []*Job {
 	ep.queue = nil
 	ep.d.process.Queue(-len(jobs))
 	for _, job := range jobs {
-		ep.d.release(job)
+		ep.d.uncountJob(job)
 	}
 	return jobs
 }
@@ -265,7 +265,7 @@ func (ep *endpoint) recall() []*Job {
 // schedulePump makes a timer look at the queue when the rate allows the next attempt; ep.mu is held. Without a rate
 // limit, the end of an attempt looks at the queue.
 func (ep *endpoint) schedulePump() {
-	every := ep.limits.Every()
+	every := ep.limits.RateInterval()
 	if every == 0 || ep.timer {
 		return
 	}
@@ -302,7 +302,7 @@ func (ep *endpoint) tick(now time.Time) (nowSlow []*attempt, overflow []*Job) {
 		if !a.slow && a.took(now) > admission.HangAfter {
 			a.slow = true
 			ep.limits.Hang()
-			ep.d.release(a.job)
+			ep.d.uncountJob(a.job)
 			nowSlow = append(nowSlow, a)
 		}
 	}
@@ -310,7 +310,7 @@ func (ep *endpoint) tick(now time.Time) (nowSlow []*attempt, overflow []*Job) {
 	longest := ep.limits.Patience(ep.share())
 	for _, job := range ep.queue {
 		if !job.kept() && now.Sub(job.queuedAt) > longest {
-			ep.d.release(job)
+			ep.d.uncountJob(job)
 			overflow = append(overflow, job)
 			continue
 		}

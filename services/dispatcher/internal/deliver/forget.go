@@ -20,7 +20,7 @@ func (d *Deliverer) forget(ep *endpoint) {
 	}
 	ep.mu.Lock()
 	idle := len(ep.attempts) == 0 && len(ep.queue) == 0
-	closed := idle && ep.circuit.succeeded() // no probes are sent any more
+	closed := idle && ep.circuit.noteSuccess() // no probes are sent any more
 	ep.mu.Unlock()
 	if closed {
 		d.metrics.circuits.Dec()

@@ -50,7 +50,7 @@ func TestADeletedWebhookLeavesTheDeliverer(t *testing.T) {
 	d := New(Options{Metrics: NewMetrics(prometheus.NewRegistry()), Logger: slog.New(slog.DiscardHandler)})
 	hooks := index.New(index.Options{
 		Store: source, Announcer: source, Logger: slog.New(slog.DiscardHandler),
-		Prepare: func(*domain.Webhook) (index.Prepared, error) { return nil, nil },
+		Prepare: func(*domain.Webhook) (index.Preparation, error) { return nil, nil },
 	})
 	hooks.OnChange(func(h *index.Hook) { d.Forget(h) })
 	ctx, stop := context.WithCancel(t.Context())
@@ -74,19 +74,19 @@ func TestADeletedWebhookLeavesTheDeliverer(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.Forget(hook)
-	if len(d.all()) != 1 {
+	if len(d.allEndpoints()) != 1 {
 		t.Fatal("a webhook is forgotten while an attempt to it is under way")
 	}
 	ep.withdraw(f)
 	d.tick(ep, time.Now())
-	if n := len(d.all()); n != 0 {
+	if n := len(d.allEndpoints()); n != 0 {
 		t.Errorf("%d webhooks are kept", n)
 	}
 	if open := testutil.ToFloat64(d.metrics.circuits); open != 0 {
 		t.Errorf("%g circuits count as open", open)
 	}
 	d.endpoint(hook) // by somebody who still has it
-	if n := len(d.all()); n != 0 {
+	if n := len(d.allEndpoints()); n != 0 {
 		t.Errorf("%d webhooks are kept that were deleted before", n)
 	}
 }

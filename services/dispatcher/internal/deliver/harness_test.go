@@ -45,7 +45,7 @@ func onRig(t *testing.T, owns bool, webhooks []domain.Webhook, test func(*testin
 		var running sync.WaitGroup
 		known := index.New(index.Options{
 			Store: &fixed{webhooks: webhooks}, Announcer: silent{}, Logger: slog.New(slog.DiscardHandler),
-			Prepare: func(*domain.Webhook) (index.Prepared, error) { return nil, nil }, //nolint:nilnil // nothing is prepared
+			Prepare: func(*domain.Webhook) (index.Preparation, error) { return nil, nil }, //nolint:nilnil // nothing is prepared
 		})
 		running.Go(func() { _ = known.Run(ctx) })
 		if err := known.Await(ctx, 1); err != nil {
@@ -155,8 +155,8 @@ func (r *rig) Emit(item record.Item) {
 	}
 }
 
-// HoldQueueFilled implements Notices.
-func (r *rig) HoldQueueFilled(domain.WebhookID, string) {}
+// DeliveryHeld implements Notices.
+func (r *rig) DeliveryHeld(domain.WebhookID, string) {}
 
 // CircuitChanged implements Notices.
 func (r *rig) CircuitChanged(_ domain.WebhookID, open bool) {
@@ -168,8 +168,8 @@ func (r *rig) CircuitChanged(_ domain.WebhookID, open bool) {
 // Emitting implements Origin.
 func (r *rig) Emitting() *domain.Event { return nil }
 
-// Settler implements deliver.Origin: the event is settled already.
-func (r *rig) Settler() record.Settler { return nil }
+// SettlingEvent implements deliver.Origin: the event is settled already.
+func (r *rig) SettlingEvent() record.SettlingEvent { return nil }
 
 // Stored implements Origin.
 func (r *rig) Stored() {

@@ -17,8 +17,8 @@ type Origin interface {
 	// Emitting is called once, before the outcome is recorded. It returns the event that is
 	// recorded together with the outcome; nil: none.
 	Emitting() *domain.Event
-	// Settler returns the event that is settled after its last outcomes; nil: none.
-	Settler() record.Settler
+	// SettlingEvent returns the event that is settled after its last outcomes; nil: none.
+	SettlingEvent() record.SettlingEvent
 	// Stored is called once the job's outcome is stored durably: recorded, scheduled or held.
 	Stored()
 	// Abandoned is called instead of Emitting and Stored when no attempt was made: the delivery
@@ -26,14 +26,14 @@ type Origin interface {
 	Abandoned()
 }
 
-// Settled is the part of an Origin whose event is in the database and settled.
-type Settled struct{}
+// SettledOrigin has the methods of an Origin whose event is in the database and settled.
+type SettledOrigin struct{}
 
 // Emitting implements Origin.
-func (Settled) Emitting() *domain.Event { return nil }
+func (SettledOrigin) Emitting() *domain.Event { return nil }
 
-// Settler implements Origin.
-func (Settled) Settler() record.Settler { return nil }
+// SettlingEvent implements Origin.
+func (SettledOrigin) SettlingEvent() record.SettlingEvent { return nil }
 
 // Lane is the way on which a delivery comes to be attempted. It decides what the deliverer does when the delivery
 // can't start at once.
@@ -57,8 +57,8 @@ func LaneOf(deliveries int) Lane {
 	return Fresh
 }
 
-// properties of a lane.
-type properties struct {
+// laneProperties of a lane.
+type laneProperties struct {
 	// kept: a queue on the bus has the delivery until its outcome is stored. The delivery waits for
 	// a free place as long as needed, and is given back when it can't get a place. It counts
 	// towards no limit of Deliverer.Room.
@@ -70,8 +70,8 @@ type properties struct {
 	logged bool
 }
 
-func (l Lane) properties() properties {
-	return [lanes]properties{
+func (l Lane) properties() laneProperties {
+	return [lanes]laneProperties{
 		Fresh:   {},
 		Wide:    {yields: true},
 		Due:     {logged: true},
@@ -90,10 +90,10 @@ type Job struct {
 	// Keeper stores an ordered delivery that has to wait. Other deliveries are stored by the deliverer's Keeper.
 	Keeper Keeper
 
-	status   domain.Status // the status that the delivery has reached; see Status
-	noted    atomic.Bool   // the log has a note that its first attempt takes long
-	queuedAt time.Time
-	counts   atomic.Bool // the job counts towards the limit of Deliverer.Room
+	status       domain.Status // the status that the delivery has reached; see Status
+	pendingNoted atomic.Bool   // the log has a note that its first attempt takes long
+	queuedAt     time.Time
+	counted      atomic.Bool // the job counts towards the limit of Deliverer.Room
 }
 
 func (j *Job) kept() bool { return j.Lane.properties().kept }
@@ -117,7 +117,7 @@ type attempt struct {
 func (a *attempt) Place() *admission.Place { return &a.place }
 
 // Begin implements admission.Attempt: it notes that the attempt has started.
-func (a *attempt) Begin() { a.started.Store(max(1, int64(time.Since(a.ep.d.made)))) }
+func (a *attempt) Begin() { a.started.Store(max(1, int64(time.Since(a.ep.d.startedAt)))) }
 
 // size returns the length of the body that the attempt sends.
 func (a *attempt) size() int { return len(a.job.Task.Body) }
@@ -128,5 +128,5 @@ func (a *attempt) took(now time.Time) time.Duration {
 	if started == 0 {
 		return 0
 	}
-	return now.Sub(a.ep.d.made) - time.Duration(started)
+	return now.Sub(a.ep.d.startedAt) - time.Duration(started)
 }

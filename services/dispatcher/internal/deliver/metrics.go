@@ -22,7 +22,7 @@ type Metrics struct {
 	// The counters of the outcome of nearly every delivery.
 	delivered prometheus.Counter
 	answered  prometheus.Counter // with 2xx
-	of        atomic.Pointer[Deliverer]
+	deliverer atomic.Pointer[Deliverer]
 }
 
 // NewMetrics registers the metrics of deliveries.
@@ -51,15 +51,15 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	m.answered = m.attempts.WithLabelValues(classes[2])
 	registerer.MustRegister(m.outcomes, m.attempts, m.held, m.ended, m.disabled, m.latency, m.endToEnd, m.circuits,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "waybill_attempts_in_flight", Help: "Attempts in flight."}, m.now(func(d *Deliverer) int64 { return d.process.InFlight() })),
+			Name: "waybill_attempts_in_flight", Help: "Attempts in flight."}, m.gauge(func(d *Deliverer) int64 { return d.process.InFlight() })),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "waybill_deliveries_queued", Help: "Deliveries that wait for a free place of their webhook, for a second at most, or of the dispatcher."}, m.now(func(d *Deliverer) int64 { return d.process.Waiting() })),
+			Name: "waybill_deliveries_queued", Help: "Deliveries that wait for a free place of their webhook, for a second at most, or of the dispatcher."}, m.gauge(func(d *Deliverer) int64 { return d.process.Waiting() })),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "waybill_attempts_hanging", Help: "Attempts in flight without an answer for a second or longer."}, m.now(func(d *Deliverer) int64 { return d.process.Hanging() })),
+			Name: "waybill_attempts_hanging", Help: "Attempts in flight without an answer for a second or longer."}, m.gauge(func(d *Deliverer) int64 { return d.process.Hanging() })),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "waybill_deliveries_paced", Help: "Deliveries to failing webhooks that start a little later, so that a burst of them is spread."}, m.now(func(d *Deliverer) int64 { return d.pacer.Waiting() })),
+			Name: "waybill_deliveries_paced", Help: "Deliveries to failing webhooks that start a little later, so that a burst of them is spread."}, m.gauge(func(d *Deliverer) int64 { return d.pacer.Waiting() })),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "waybill_overloaded", Help: "1 while this dispatcher itself, not a receiver, can't keep up."}, m.now((*Deliverer).overloaded)))
+			Name: "waybill_overloaded", Help: "1 while this dispatcher itself, not a receiver, can't keep up."}, m.gauge((*Deliverer).overloaded)))
 	return m
 }
 
@@ -91,17 +91,17 @@ func (d *Deliverer) overloaded() int64 {
 	return 0
 }
 
-// now returns a function that reads a number of the deliverer.
-func (m *Metrics) now(count func(*Deliverer) int64) func() float64 {
+// gauge returns a function that reads a number of the deliverer.
+func (m *Metrics) gauge(count func(*Deliverer) int64) func() float64 {
 	return func() float64 {
-		if d := m.of.Load(); d != nil {
+		if d := m.deliverer.Load(); d != nil {
 			return float64(count(d))
 		}
 		return 0
 	}
 }
 
-func (m *Metrics) outcome(status domain.Status) {
+func (m *Metrics) countOutcome(status domain.Status) {
 	if status == domain.StatusDelivered {
 		m.delivered.Inc()
 		return
@@ -112,7 +112,7 @@ func (m *Metrics) outcome(status domain.Status) {
 // classes are the classes of an answer, by the first digit of its status.
 var classes = [...]string{"other", "1xx", "2xx", "3xx", "4xx", "5xx"} //nolint:gochecknoglobals // a constant
 
-func (m *Metrics) attempt(r Response, took time.Duration) {
+func (m *Metrics) countAttempt(r Response, took time.Duration) {
 	m.latency.Observe(took.Seconds())
 	class := r.Failure
 	switch {

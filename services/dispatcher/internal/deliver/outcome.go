@@ -27,19 +27,19 @@ func (d *Deliverer) conclude(job *Job, attempt *domain.Attempt, decided decision
 	if job.Task.Forge != "" {
 		outcome.Reason = string(job.Task.Forge)
 	}
-	d.metrics.outcome(outcome.Status)
+	d.metrics.countOutcome(outcome.Status)
 	switch outcome.Status {
 	case domain.StatusRetrying:
 		at := now.Add(decided.wait)
 		outcome.NextAttemptAt = at.UTC()
-		d.keep(job, func(done func(error)) { d.keeper(job).Schedule(&next, at, done) }, func() { d.emit(job, outcome) })
+		d.keepOnBus(job, func(done func(error)) { d.keeper(job).Schedule(&next, at, done) }, func() { d.emit(job, outcome) })
 	case domain.StatusHeld:
 		next.HeldAt = now.UTC()
 		outcome.InLane = true
-		d.keep(job, func(done func(error)) { d.keeper(job).Hold(&next, done) }, func() {
+		d.keepOnBus(job, func(done func(error)) { d.keeper(job).Hold(&next, done) }, func() {
 			d.emit(job, outcome)
 			if job.Lane != Ordered {
-				d.options.Notices.HoldQueueFilled(next.Webhook, outcome.Reason)
+				d.options.Notices.DeliveryHeld(next.Webhook, outcome.Reason)
 			}
 		})
 	default:
@@ -86,9 +86,9 @@ func (d *Deliverer) hold(job *Job, why domain.Change) {
 	outcome.Request = job.Task.Request
 	next.Request = ""
 	d.metrics.held.WithLabelValues(outcome.Reason).Inc()
-	d.keep(job, func(done func(error)) { d.options.Keeper.Hold(&next, done) }, func() {
+	d.keepOnBus(job, func(done func(error)) { d.options.Keeper.Hold(&next, done) }, func() {
 		d.emit(job, outcome)
-		d.options.Notices.HoldQueueFilled(next.Webhook, outcome.Reason)
+		d.options.Notices.DeliveryHeld(next.Webhook, outcome.Reason)
 	})
 }
 
@@ -100,7 +100,7 @@ func (d *Deliverer) End(job *Job, how domain.Change) {
 	outcome := outcomeOf(&next, how, now)
 	outcome.Request = job.Task.Request
 	d.metrics.ended.WithLabelValues(outcome.Reason).Inc()
-	d.metrics.outcome(outcome.Status)
+	d.metrics.countOutcome(outcome.Status)
 	d.emit(job, outcome)
 }
 
@@ -109,13 +109,13 @@ func (d *Deliverer) End(job *Job, how domain.Change) {
 func (d *Deliverer) notePending(job *Job) {
 	task := *job.Task
 	task.Rev = task.Rev.Noted()
-	job.noted.Store(true)
+	job.pendingNoted.Store(true)
 	outcome := outcomeOf(&task, domain.ChangeAccepted, time.Now())
 	d.options.Emitter.Emit(record.Item{Outcome: &outcome})
 }
 
-// Waits records that a delivery waits for its turn. next is the state in which the delivery was kept.
-func (d *Deliverer) Waits(job *Job, next *domain.Task, why domain.Change) {
+// RecordWaiting records that a delivery waits for its turn. next is the state in which the delivery was kept.
+func (d *Deliverer) RecordWaiting(job *Job, next *domain.Task, why domain.Change) {
 	outcome := outcomeOf(next, why, time.Now())
 	outcome.InLane = true
 	d.metrics.held.WithLabelValues(outcome.Reason).Inc()
@@ -135,14 +135,14 @@ func outcomeOf(task *domain.Task, change domain.Change, now time.Time) domain.Ou
 
 // emit records an outcome and tells the job's origin once it is stored.
 func (d *Deliverer) emit(job *Job, outcome domain.Outcome) {
-	outcome.Noted = job.noted.Load()
+	outcome.Noted = job.pendingNoted.Load()
 	job.status = outcome.Status
-	d.options.Emitter.Emit(record.Item{Outcome: &outcome, Event: job.Origin.Emitting(), Of: job.Origin.Settler(), Done: job.Origin.Stored})
+	d.options.Emitter.Emit(record.Item{Outcome: &outcome, Event: job.Origin.Emitting(), OutcomeEvent: job.Origin.SettlingEvent(), Done: job.Origin.Stored})
 }
 
-// keep stores a delivery on the bus, and tries for ever if needed. Until the bus has the delivery,
+// keepOnBus stores a delivery on the bus, and tries for ever if needed. Until the bus has the delivery,
 // the job's origin holds it. After Close the delivery stays with the origin.
-func (d *Deliverer) keep(job *Job, put func(done func(error)), then func()) {
+func (d *Deliverer) keepOnBus(job *Job, put func(done func(error)), then func()) {
 	var wait *backoff.ExponentialBackOff
 	var try func()
 	try = func() {
@@ -154,7 +154,7 @@ func (d *Deliverer) keep(job *Job, put func(done func(error)), then func()) {
 			if wait == nil {
 				wait = backoff.NewExponentialBackOff(backoff.WithInitialInterval(50*time.Millisecond),
 					backoff.WithMaxInterval(2*time.Second), backoff.WithMaxElapsedTime(0))
-				d.warnKept(err)
+				d.warnNotKept(err)
 			}
 			select {
 			case <-d.stop:
@@ -167,11 +167,11 @@ func (d *Deliverer) keep(job *Job, put func(done func(error)), then func()) {
 	try()
 }
 
-// warnKept warns that deliveries can't be stored on the bus, at most once in keptEvery, because
+// warnNotKept warns that deliveries can't be stored on the bus, at most once in warnInterval, because
 // thousands of deliveries may fail at once.
-func (d *Deliverer) warnKept(err error) {
-	now, last := int64(time.Since(d.made)), d.warned.Load()
-	if (last == 0 || now-last > int64(keptEvery)) && d.warned.CompareAndSwap(last, max(1, now)) {
+func (d *Deliverer) warnNotKept(err error) {
+	now, last := int64(time.Since(d.startedAt)), d.warnedAt.Load()
+	if (last == 0 || now-last > int64(warnInterval)) && d.warnedAt.CompareAndSwap(last, max(1, now)) {
 		d.options.Logger.Warn("deliveries can't be stored on the bus; trying again", "error", err)
 	}
 }

@@ -81,11 +81,11 @@ type Fanout struct {
 	options   Options
 	stage     *pending.Stage
 	inFlight  *admission.Messages
-	ended     *pending.Acknowledged
+	ended     *pending.AcknowledgedSet
 	suspect   atomic.Uint64 // see Suspect
 	checks    chan struct{} // bounds the events that wait for a look into the log
 	lookups   *lookups
-	aside     *aside
+	aside     *asideQueue
 	strangers chan stranger      // messages of accounts that are not known here
 	overREST  prometheus.Counter // events
 	overBus   prometheus.Counter
@@ -102,7 +102,7 @@ func New(options Options) *Fanout {
 	events := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "waybill_events_taken_total", Help: "Events taken from the bus, by where they were published."}, []string{"origin"})
 	f := &Fanout{
-		options: options, inFlight: admission.NewMessages(options.Room), ended: pending.NewAcknowledged(), checks: make(chan struct{}, maxChecks),
+		options: options, inFlight: admission.NewMessages(options.Room), ended: pending.NewAcknowledgedSet(), checks: make(chan struct{}, maxChecks),
 		strangers: make(chan stranger, maxStrangers),
 		lookups:   newLookups(options.Log),
 		aside:     newAside(options.Room),
@@ -127,9 +127,9 @@ func New(options Options) *Fanout {
 func (f *Fanout) Run(ctx context.Context) error {
 	var asking sync.WaitGroup
 	defer asking.Wait()
-	asking.Go(func() { f.askOn(ctx) })
+	asking.Go(func() { f.askAccounts(ctx) })
 	asking.Go(func() { f.makeRoom(ctx) })
-	defer f.aside.wait()
+	defer f.aside.close()
 	admission.Events(ctx, f.options.Bus, f.options.Logger, f.inFlight, func(m *bus.Message) { f.handle(ctx, m) })
 	return nil
 }
@@ -161,7 +161,7 @@ func (f *Fanout) handle(ctx context.Context, m *bus.Message) {
 	}
 	accepted, ok := f.options.Bus.ParseAccepted(m.Subject(), m.Header(), m.Body())
 	if ok && accepted.Unknown {
-		f.leave(ctx, m)
+		f.leaveToOther(ctx, m)
 		return
 	}
 	if ok {
@@ -178,14 +178,14 @@ func (f *Fanout) handle(ctx context.Context, m *bus.Message) {
 	case !kind.Valid():
 		f.reject(ctx, m, errType)
 	case !f.options.Accounts.Known(account):
-		f.ask(m, account)
+		f.askLater(m, account)
 	default:
-		f.take(ctx, m, account)
+		f.takePublished(ctx, m, account)
 	}
 }
 
-// take takes an event that was published on NATS for an account that exists.
-func (f *Fanout) take(ctx context.Context, m *bus.Message, account string) {
+// takePublished takes an event that was published on NATS for an account that exists.
+func (f *Fanout) takePublished(ctx context.Context, m *bus.Message, account string) {
 	event, err := pending.FromBus(m, account)
 	if err != nil {
 		f.reject(ctx, m, err)
@@ -202,7 +202,7 @@ func (f *Fanout) route(ctx context.Context, g *pending.Event, version int64) {
 		f.repeated.Inc()
 	}
 	g.Known = g.Known || g.Message.Repeated || g.Message.Sequence <= f.suspect.Load()
-	if f.beside(g, func() { f.routeLater(ctx, g, version) }) {
+	if f.handleAside(g, func() { f.routeLater(ctx, g, version) }) {
 		return
 	}
 	if version <= f.options.Index.Version() && !g.Known {
@@ -221,9 +221,8 @@ func (f *Fanout) route(ctx context.Context, g *pending.Event, version int64) {
 	}()
 }
 
-// beside reports whether the filters for an event may take long. If so, the event
-// is handled apart from the others.
-func (f *Fanout) beside(g *pending.Event, handle func()) bool {
+// handleAside handles an event apart from the others if its filters may take long, and reports whether they may.
+func (f *Fanout) handleAside(g *pending.Event, handle func()) bool {
 	if !f.options.Index.Costly(&g.Event) {
 		return false
 	}
@@ -241,14 +240,14 @@ func (f *Fanout) routeLater(ctx context.Context, g *pending.Event, version int64
 	}
 	var recorded map[domain.DeliveryID]domain.Revision
 	if g.Known {
-		recorded = f.recorded(g)
+		recorded = f.recordedRevs(g)
 	}
 	f.dispatch(g, recorded)
 }
 
-// recorded asks the log which deliveries of an event have an outcome. These are not sent again.
+// recordedRevs asks the log which deliveries of an event have an outcome. These are not sent again.
 // While the log can't be asked, all deliveries are sent.
-func (f *Fanout) recorded(g *pending.Event) map[domain.DeliveryID]domain.Revision {
+func (f *Fanout) recordedRevs(g *pending.Event) map[domain.DeliveryID]domain.Revision {
 	hooks := f.options.Index.Subscribers(&g.Event)
 	ids := make([]domain.DeliveryID, 0, len(hooks))
 	for _, hook := range hooks {
@@ -266,7 +265,7 @@ func (f *Fanout) recorded(g *pending.Event) map[domain.DeliveryID]domain.Revisio
 }
 
 func (f *Fanout) dispatch(g *pending.Event, known map[domain.DeliveryID]domain.Revision) {
-	if f.options.Order != nil && f.ordered(g, known) {
+	if f.options.Order != nil && f.leaveToOrder(g, known) {
 		return
 	}
 	hooks := f.options.Index.Subscribers(&g.Event)
@@ -285,7 +284,7 @@ func (f *Fanout) dispatch(g *pending.Event, known map[domain.DeliveryID]domain.R
 		}})
 	}
 	if len(jobs) > 0 {
-		f.inFlight.More(g.Message, g.Extra(len(jobs)))
+		f.inFlight.AddBytes(g.Message, g.ExtraBytes(len(jobs)))
 	}
 	g.Begin(len(jobs))
 	for i, job := range jobs {
@@ -294,9 +293,9 @@ func (f *Fanout) dispatch(g *pending.Event, known map[domain.DeliveryID]domain.R
 	}
 }
 
-// ordered reports whether fan-out must not handle an event now. Either the owner of the account's order handles the
+// leaveToOrder reports whether fan-out must not handle an event now. Either the owner of the account's order handles the
 // event, or it is not known yet which of the two does; then the event waits until that is known.
-func (f *Fanout) ordered(g *pending.Event, known map[domain.DeliveryID]domain.Revision) bool {
+func (f *Fanout) leaveToOrder(g *pending.Event, known map[domain.DeliveryID]domain.Revision) bool {
 	switch f.options.Order.Route(g.Event.Account, g.Place, g.Message.Sequence, g.REST) {
 	case order.Fanout:
 		return false
@@ -304,7 +303,7 @@ func (f *Fanout) ordered(g *pending.Event, known map[domain.DeliveryID]domain.Re
 		f.done(g.Message)
 	case order.Unknown:
 		if !f.options.Order.Await(g.Event.Account, admission.Size(g.Message), func() {
-			if again := func() { f.dispatch(g, known) }; !f.beside(g, again) {
+			if again := func() { f.dispatch(g, known) }; !f.handleAside(g, again) {
 				again()
 			}
 		}) {
@@ -325,8 +324,8 @@ func (f *Fanout) giveBack(m *bus.Message) {
 	m.Release()
 }
 
-// leave gives an event that another build has accepted back to the bus, for a process that can read it.
-func (f *Fanout) leave(ctx context.Context, m *bus.Message) {
+// leaveToOther gives an event that another build has accepted back to the bus, for a process that can read it.
+func (f *Fanout) leaveToOther(ctx context.Context, m *bus.Message) {
 	if m.Leave() {
 		f.inFlight.Done(m)
 		return

@@ -111,7 +111,7 @@ func settles(t *testing.T, b *bus.Bus, key domain.EventKey, item record.Item) {
 func TestTheLastOutcomesSettleTheirEvent(t *testing.T) {
 	t.Parallel()
 	b, key, jobs, items := dispatched(t)
-	settler := jobs[0].Origin.Settler()
+	settler := jobs[0].Origin.SettlingEvent()
 	if got := settler.Settle(2); got != nil {
 		t.Errorf("two of three outcomes settle %v", got)
 	}
@@ -136,7 +136,7 @@ func TestTheLastOutcomesSettleTheirEvent(t *testing.T) {
 func TestOutcomesInSeveralBatchesAreFollowedByTheSettlement(t *testing.T) {
 	t.Parallel()
 	b, key, jobs, items := dispatched(t)
-	settler := jobs[0].Origin.Settler()
+	settler := jobs[0].Origin.SettlingEvent()
 	if settler.Settle(2) != nil || settler.Settle(1) != nil {
 		t.Error("a part of the outcomes settles the event")
 	}
@@ -157,7 +157,7 @@ func TestOutcomesInSeveralBatchesAreFollowedByTheSettlement(t *testing.T) {
 func TestWhatWasAbandonedIsNotSettled(t *testing.T) {
 	t.Parallel()
 	_, _, jobs, items := dispatched(t)
-	settler := jobs[0].Origin.Settler()
+	settler := jobs[0].Origin.SettlingEvent()
 	jobs[0].Origin.Abandoned()
 	jobs[1].Origin.Stored()
 	if got := settler.Settle(1); got != nil {

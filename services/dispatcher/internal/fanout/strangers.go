@@ -16,10 +16,10 @@ type Accounts interface {
 
 const (
 	// maxStrangers is how many messages of unknown accounts may wait until the database is asked
-	// about their account. More messages are returned to the bus for postponed, so that they don't
+	// about their account. More messages are returned to the bus for postponeTime, so that they don't
 	// hold up others.
 	maxStrangers = 1024
-	postponed    = 5 * time.Second
+	postponeTime = 5 * time.Second
 	askTime      = 2 * time.Second
 )
 
@@ -31,9 +31,9 @@ type stranger struct {
 	account string
 }
 
-// ask queues a message until the database is asked whether its account exists. Messages of other
+// askLater queues a message until the database is asked whether its account exists. Messages of other
 // accounts don't wait for that.
-func (f *Fanout) ask(m *bus.Message, account string) {
+func (f *Fanout) askLater(m *bus.Message, account string) {
 	select {
 	case f.strangers <- stranger{m, account}:
 	default:
@@ -43,13 +43,13 @@ func (f *Fanout) ask(m *bus.Message, account string) {
 
 func (f *Fanout) postpone(m *bus.Message) {
 	f.inFlight.Done(m)
-	m.ReleaseAfter(postponed)
+	m.ReleaseAfter(postponeTime)
 }
 
-// askOn asks the database until ctx is done: about all accounts with waiting messages at once, one time for each.
+// askAccounts asks the database until ctx is done: about all accounts with waiting messages at once, one time for each.
 // The question comes after the messages, so an account that was made before they were published is found. While
 // the database can't be asked, no message is rejected.
-func (f *Fanout) askOn(ctx context.Context) {
+func (f *Fanout) askAccounts(ctx context.Context) {
 	for {
 		var waiting []stranger
 		select {
@@ -71,12 +71,12 @@ func (f *Fanout) askOn(ctx context.Context) {
 		for _, s := range waiting {
 			err, asked := answers[s.account]
 			if !asked {
-				err = f.exists(ctx, s.account)
+				err = f.checkAccount(ctx, s.account)
 				answers[s.account] = err
 			}
 			switch {
 			case err == nil:
-				f.take(ctx, s.message, s.account)
+				f.takePublished(ctx, s.message, s.account)
 			case errors.Is(err, errAccount):
 				f.reject(ctx, s.message, err)
 			default:
@@ -86,8 +86,8 @@ func (f *Fanout) askOn(ctx context.Context) {
 	}
 }
 
-// exists returns errAccount for an account that does not exist, and another error if that is not known.
-func (f *Fanout) exists(ctx context.Context, account string) error {
+// checkAccount returns errAccount for an account that does not exist, and another error if that is not known.
+func (f *Fanout) checkAccount(ctx context.Context, account string) error {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	exists, err := f.options.Accounts.Ask(ctx, account)

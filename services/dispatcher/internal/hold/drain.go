@@ -19,10 +19,10 @@ import (
 const (
 	// serialFirst is how many deliveries go out one at a time after an outage.
 	serialFirst = 100
-	// fetchMost is how many deliveries are fetched and put in order at once. fetchFew is used
+	// fullFetch is how many deliveries are fetched and put in order at once. slowFetch is used
 	// instead if the webhook's rate lets only few go out.
-	fetchMost = 500
-	fetchFew  = 32
+	fullFetch = 500
+	slowFetch = 32
 	holdWait  = 500 * time.Millisecond
 	// sliceTime is how long a hold queue is drained while other hold queues wait for a permit or for memory.
 	sliceTime = time.Second
@@ -31,8 +31,8 @@ const (
 	// drainShare: one hold queue takes at most this part of the drains' memory. Without it, a
 	// slow webhook with large deliveries would soon hold all of the memory.
 	drainShare = 16
-	// remembered is how many sent deliveries a drain remembers.
-	remembered = 100_000
+	// maxRemembered is how many sent deliveries a drain remembers.
+	maxRemembered = 100_000
 )
 
 // progress is how far the draining of a hold queue is. It outlives the slices of the draining,
@@ -42,51 +42,51 @@ type progress struct {
 	// sent has the revisions of the deliveries that were sent and stored last, because a hold
 	// queue may hold a delivery twice.
 	sent map[domain.DeliveryID]domain.Revision
-	// limited: the webhook's rate lets out less than one delivery in holdWait. New deliveries then
+	// slowRate: the webhook's rate lets out less than one delivery in holdWait. New deliveries then
 	// go behind those that wait, which would get no turn otherwise.
-	limited bool
+	slowRate bool
 }
 
-// fetches is how many deliveries are fetched at once.
-func (p *progress) fetches() int {
-	if p.limited {
-		return fetchFew
+// fetchSize is how many deliveries are fetched at once.
+func (p *progress) fetchSize() int {
+	if p.slowRate {
+		return slowFetch
 	}
-	return fetchMost
+	return fullFetch
 }
 
 // drain sends deliveries of the hold queue for a slice of time, or until the hold queue is empty or
 // the webhook takes no more. At the end of the slice, and while the webhook's rate lets nothing out,
 // its permit goes to another hold queue.
-func (w *worker) drain(ctx context.Context, hook *index.Hook) (state, error) {
-	if pause := w.rests(hook); pause > 0 {
-		return state{pause: pause}, nil
+func (w *worker) drain(ctx context.Context, hook *index.Hook) (queueState, error) {
+	if pause := w.rateWait(hook); pause > 0 {
+		return queueState{pause: pause}, nil
 	}
 	w.head = nil
-	head, err := w.look(ctx)
+	head, err := w.headTask(ctx)
 	if err != nil || head == nil {
 		w.stopDraining(hook)
-		return empty(), err
+		return emptyState(), err
 	}
 	permit, err := w.m.permit(ctx)
 	if err != nil {
-		return state{}, err
+		return queueState{}, err
 	}
-	defer permit.leave()
+	defer permit.giveBack()
 	if w.progress == nil {
 		gentle := w.gentle.Load() || !head.Overflowed
 		w.progress = &progress{ramp: newRamp(gentle), sent: make(map[domain.DeliveryID]domain.Revision)}
 	}
 	per := hook.Config().RatePerSecond
-	w.progress.limited = per != nil && *per*holdWait.Seconds() < 1
-	fetches := w.progress.fetches()
+	w.progress.slowRate = per != nil && *per*holdWait.Seconds() < 1
+	fetches := w.progress.fetchSize()
 	opened, err := w.m.reader.open(ctx, w.id, 2*fetches)
 	if err != nil {
-		return state{}, err
+		return queueState{}, err
 	}
 	d := &drain{
-		w: w, hook: hook, progress: w.progress, permit: permit, fetches: fetches,
-		inFlight: admission.NewMessages(w.m.share()), ended: signal.New(), tasks: make(map[*bus.Message]*domain.Task), seen: make(map[domain.DeliveryID]domain.Revision),
+		w: w, hook: hook, progress: w.progress, permit: permit, fetchSize: fetches,
+		inFlight: admission.NewMessages(w.m.drainBudget()), ended: signal.New(), tasks: make(map[*bus.Message]*domain.Task), seen: make(map[domain.DeliveryID]domain.Revision),
 	}
 	attending, stop := context.WithCancel(context.WithoutCancel(ctx))
 	go func() { _ = d.inFlight.Run(attending) }()
@@ -100,30 +100,30 @@ func (w *worker) drain(ctx context.Context, hook *index.Hook) (state, error) {
 	}
 	switch d.end {
 	case sliceOver:
-		return state{}, err
+		return queueState{}, err
 	case emptied:
 		w.gentle.Store(false)
 		w.stopDraining(hook)
-		return empty(), err
+		return emptyState(), err
 	}
 	w.stopDraining(hook)
-	return state{}, err
+	return queueState{}, err
 }
 
-// share returns the part of the memory that one hold queue may have in flight: room for at
+// drainBudget returns the part of the memory that one hold queue may have in flight: room for at
 // least four of the largest deliveries.
-func (m *Manager) share() *admission.Budget {
+func (m *Manager) drainBudget() *admission.Budget {
 	room := m.options.DrainRoom
 	return room.Part(max(room.Limit()/drainShare, 4*admission.LargestTask))
 }
 
-// wanted reports whether other hold queues wait for a permit or for memory.
-func (m *Manager) wanted() bool {
+// othersWait reports whether other hold queues wait for a permit or for memory.
+func (m *Manager) othersWait() bool {
 	return m.waits.Load() > 0 || m.options.DrainRoom.State().Waiting > 0
 }
 
-// rests returns how long the webhook's rate lets nothing out; 0: the rate lets a delivery out soon.
-func (w *worker) rests(hook *index.Hook) time.Duration {
+// rateWait returns how long the webhook's rate lets nothing out; 0: the rate lets a delivery out soon.
+func (w *worker) rateWait(hook *index.Hook) time.Duration {
 	pause := w.m.options.Deliverer.Wait(hook)
 	if w.progress == nil || pause <= holdWait {
 		return 0
@@ -151,18 +151,18 @@ const (
 
 // drain is one slice of the draining of a hold queue.
 type drain struct {
-	w        *worker
-	hook     *index.Hook
-	progress *progress
-	permit   *permit
-	fetches  int       // how many deliveries are fetched at once
-	until    time.Time // when the slice is over, if others wait; zero: no delivery came yet
-	inFlight *admission.Messages
-	end      ending
-	underWay int
-	waiting  []*bus.Message
-	tasks    map[*bus.Message]*domain.Task
-	seen     map[domain.DeliveryID]domain.Revision // revisions of the deliveries that came in this slice
+	w         *worker
+	hook      *index.Hook
+	progress  *progress
+	permit    *permit
+	fetchSize int       // how many deliveries are fetched at once
+	until     time.Time // when the slice is over, if others wait; zero: no delivery came yet
+	inFlight  *admission.Messages
+	end       ending
+	underWay  int
+	waiting   []*bus.Message
+	tasks     map[*bus.Message]*domain.Task
+	seen      map[domain.DeliveryID]domain.Revision // revisions of the deliveries that came in this slice
 
 	ended signal.Signal // a delivery ended since the last look
 	mu    sync.Mutex
@@ -172,12 +172,12 @@ type drain struct {
 	last *bus.Message
 }
 
-func (d *drain) run(ctx context.Context, queue *opened) error {
+func (d *drain) run(ctx context.Context, queue *queueConsumer) error {
 	fetched := make(chan []*bus.Message)
 	fetching, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- d.fetch(fetching, queue, fetched) }()
-	d.work(ctx, fetched, stop)
+	d.sendFetched(ctx, fetched, stop)
 	stop()
 	for batch := range fetched { // the last batch, which work did not take
 		d.release(batch)
@@ -188,8 +188,8 @@ func (d *drain) run(ctx context.Context, queue *opened) error {
 	return nil
 }
 
-// work sends the fetched deliveries, until there is a reason to stop and all that were sent have ended.
-func (d *drain) work(ctx context.Context, fetched <-chan []*bus.Message, stopFetching func()) {
+// sendFetched sends the fetched deliveries, until there is a reason to stop and all that were sent have ended.
+func (d *drain) sendFetched(ctx context.Context, fetched <-chan []*bus.Message, stopFetching func()) {
 	quiet := time.NewTimer(holdWait)
 	defer quiet.Stop()
 	for {
@@ -210,28 +210,28 @@ func (d *drain) work(ctx context.Context, fetched <-chan []*bus.Message, stopFet
 		case batch, ok := <-more:
 			switch {
 			case !ok:
-				d.stop(refused)
+				d.stopSending(refused)
 			case len(batch) == 0 && d.underWay == 0:
-				d.stop(emptied)
+				d.stopSending(emptied)
 			default:
-				d.take(ctx, batch)
+				d.addBatch(ctx, batch)
 			}
 		case <-d.ended:
-			if !d.finish() {
-				d.stop(refused)
+			if !d.countEnded() {
+				d.stopSending(refused)
 			}
 		case <-quiet.C:
 			d.confirm(ctx)
-			if !d.open(ctx) {
-				d.stop(refused)
+			if !d.takesMore(ctx) {
+				d.stopSending(refused)
 			}
 		}
 		quiet.Reset(holdWait)
 	}
 }
 
-// stop notes the first reason to send no more.
-func (d *drain) stop(why ending) {
+// stopSending notes the first reason to send no more.
+func (d *drain) stopSending(why ending) {
 	if d.end == going {
 		d.end = why
 	}
@@ -244,15 +244,15 @@ func (d *drain) withdraw() {
 	d.w.m.options.Deliverer.Recall(d.hook)
 }
 
-// finish subtracts the deliveries that ended from those under way; false: some were abandoned.
-func (d *drain) finish() bool {
+// countEnded subtracts the deliveries that ended from those under way; false: some were abandoned.
+func (d *drain) countEnded() bool {
 	d.mu.Lock()
 	stored, abandoned := d.stored, d.abandoned
 	d.stored, d.abandoned = 0, 0
 	d.mu.Unlock()
 	d.underWay -= stored + abandoned
 	for range stored {
-		d.progress.ramp.done()
+		d.progress.ramp.countSent()
 	}
 	d.w.m.drained.Add(float64(stored))
 	return abandoned == 0
@@ -282,30 +282,30 @@ func (d *drain) sendMore(ctx context.Context) {
 	if d.end != going {
 		return
 	}
-	if !d.until.IsZero() && time.Now().After(d.until) && d.w.m.wanted() {
-		d.stop(sliceOver)
+	if !d.until.IsZero() && time.Now().After(d.until) && d.w.m.othersWait() {
+		d.stopSending(sliceOver)
 		return
 	}
 	ramp := &d.progress.ramp
 	ramp.limit = d.w.m.options.Deliverer.Cap(d.hook)
 	for len(d.waiting) > 0 && d.underWay < ramp.window() {
-		if !d.open(ctx) {
-			d.stop(refused)
+		if !d.takesMore(ctx) {
+			d.stopSending(refused)
 			return
 		}
 		if d.w.m.options.Deliverer.Wait(d.hook) > holdWait {
-			d.progress.limited = true
-			d.stop(sliceOver)
+			d.progress.slowRate = true
+			d.stopSending(sliceOver)
 			break
 		}
 		d.send(d.waiting[0])
 		d.waiting = d.waiting[1:]
 	}
-	d.w.m.options.Deliverer.SetSerial(d.hook, ramp.serial() || d.progress.limited)
+	d.w.m.options.Deliverer.SetSerial(d.hook, ramp.serial() || d.progress.slowRate)
 }
 
-// open reports whether the webhook still takes deliveries from the hold queue.
-func (d *drain) open(ctx context.Context) bool {
+// takesMore reports whether the webhook still takes deliveries from the hold queue.
+func (d *drain) takesMore(ctx context.Context) bool {
 	if ctx.Err() != nil || d.hook.Config().Deleted || d.hook.Config().Delivery == domain.DeliveryPull || d.hook.Inactive() {
 		return false
 	}
@@ -314,10 +314,10 @@ func (d *drain) open(ctx context.Context) bool {
 }
 
 // fetch fetches batches until ctx is done; an empty batch says that nothing came for holdWait.
-func (d *drain) fetch(ctx context.Context, queue *opened, fetched chan<- []*bus.Message) error {
+func (d *drain) fetch(ctx context.Context, queue *queueConsumer, fetched chan<- []*bus.Message) error {
 	defer close(fetched)
 	for ctx.Err() == nil {
-		batch, err := queue.fetch(ctx, d.inFlight, d.fetches, holdWait)
+		batch, err := queue.fetch(ctx, d.inFlight, d.fetchSize, holdWait)
 		if ctx.Err() != nil {
 			d.release(batch)
 			return nil
@@ -336,8 +336,8 @@ func (d *drain) fetch(ctx context.Context, queue *opened, fetched chan<- []*bus.
 	return nil
 }
 
-// take puts a batch into the order of publication and leaves out stale deliveries.
-func (d *drain) take(ctx context.Context, batch []*bus.Message) {
+// addBatch puts a batch into the order of publication and leaves out stale deliveries.
+func (d *drain) addBatch(ctx context.Context, batch []*bus.Message) {
 	if len(batch) == 0 {
 		return
 	}
@@ -360,15 +360,15 @@ func (d *drain) take(ctx context.Context, batch []*bus.Message) {
 		d.tasks[m] = d.w.resume(d.hook, task)
 		tasks = append(tasks, task)
 	}
-	fresh := d.w.fresh(ctx, tasks)
+	fresh := d.w.latestTasks(ctx, tasks)
 	for _, m := range batch {
 		task, ok := d.tasks[m]
 		if !ok {
 			continue
 		}
 		// A delivery that failed and came back has a later revision, so it is no copy.
-		twice := d.twice(task)
-		note(d.seen, task.Delivery, task.Rev)
+		twice := d.cameBefore(task)
+		keepLatest(d.seen, task.Delivery, task.Rev)
 		if twice || !fresh[task.Delivery] {
 			delete(d.tasks, m)
 			d.inFlight.Done(m)
@@ -386,8 +386,8 @@ func (d *drain) take(ctx context.Context, batch []*bus.Message) {
 	})
 }
 
-// twice reports whether the same or a newer revision of a delivery came before.
-func (d *drain) twice(task *domain.Task) bool {
+// cameBefore reports whether the same or a newer revision of a delivery came before.
+func (d *drain) cameBefore(task *domain.Task) bool {
 	if last, ok := d.seen[task.Delivery]; ok && task.Rev <= last {
 		return true
 	}
@@ -397,9 +397,9 @@ func (d *drain) twice(task *domain.Task) bool {
 	return ok && task.Rev <= last
 }
 
-// note keeps a delivery's latest revision.
-func note(revisions map[domain.DeliveryID]domain.Revision, id domain.DeliveryID, rev domain.Revision) {
-	if len(revisions) >= remembered {
+// keepLatest keeps a delivery's latest revision.
+func keepLatest(revisions map[domain.DeliveryID]domain.Revision, id domain.DeliveryID, rev domain.Revision) {
+	if len(revisions) >= maxRemembered {
 		clear(revisions)
 	}
 	revisions[id] = max(rev, revisions[id])
@@ -411,7 +411,7 @@ func (d *drain) send(m *bus.Message) {
 	d.underWay++
 	held := *task
 	held.HeldAt, held.Overflowed = time.Time{}, false
-	d.w.m.options.Deliverer.Offer(d.hook, &deliver.Job{Task: &held, Lane: deliver.Drained, Origin: &fromHold{d: d, message: m, delivery: task.Delivery, rev: task.Rev}})
+	d.w.m.options.Deliverer.Offer(d.hook, &deliver.Job{Task: &held, Lane: deliver.Drained, Origin: &drainOrigin{d: d, message: m, delivery: task.Delivery, rev: task.Rev}})
 }
 
 func (d *drain) release(messages []*bus.Message) {
@@ -421,9 +421,9 @@ func (d *drain) release(messages []*bus.Message) {
 	}
 }
 
-// fromHold is a message of a hold queue in flight.
-type fromHold struct {
-	deliver.Settled
+// drainOrigin is a message of a hold queue in flight.
+type drainOrigin struct {
+	deliver.SettledOrigin
 
 	d        *drain
 	message  *bus.Message
@@ -434,13 +434,13 @@ type fromHold struct {
 // Stored implements deliver.Origin. It acknowledges the message that was stored before this one;
 // confirm acknowledges the last. Waiting for the server's answer to each acknowledgement would cost
 // a goroutine and a request to the bus for each delivery.
-func (o *fromHold) Stored() {
+func (o *drainOrigin) Stored() {
 	d := o.d
 	d.mu.Lock()
 	before := d.last
 	d.last = o.message
 	d.stored++
-	note(d.progress.sent, o.delivery, o.rev)
+	keepLatest(d.progress.sent, o.delivery, o.rev)
 	if before != nil {
 		before.Ack() // under the lock, because the answer to the last acknowledgement must come last
 	}
@@ -452,7 +452,7 @@ func (o *fromHold) Stored() {
 }
 
 // Abandoned implements deliver.Origin.
-func (o *fromHold) Abandoned() {
+func (o *drainOrigin) Abandoned() {
 	d := o.d
 	d.inFlight.Done(o.message)
 	o.message.Release()
@@ -493,9 +493,9 @@ func (r *ramp) window() int {
 	return max(1, r.limit) + ahead
 }
 
-// done counts a delivery that was sent. From serialFirst deliveries on, it doubles the window whenever their number
+// countSent counts a delivery that was sent. From serialFirst deliveries on, it doubles the window whenever their number
 // is a multiple of 8 windows.
-func (r *ramp) done() {
+func (r *ramp) countSent() {
 	r.sent++
 	if r.sent >= serialFirst && r.sent%(8*r.size) == 0 {
 		r.size *= 2

@@ -141,8 +141,8 @@ func (m *Manager) Own(shard int, owned bool) {
 	m.list.Give()
 }
 
-// Filled is called when a delivery was put into a hold queue here, with the reason.
-func (m *Manager) Filled(id domain.WebhookID, reason string) {
+// DeliveryHeld is called when a delivery was put into a hold queue here, with the reason.
+func (m *Manager) DeliveryHeld(id domain.WebhookID, reason string) {
 	m.mu.Lock()
 	if m.owned[id.Shard()] {
 		m.wake(id, reason != domain.ReasonOverCap)
@@ -160,8 +160,8 @@ func (m *Manager) Filled(id domain.WebhookID, reason string) {
 	}
 }
 
-// Heard is called when another dispatcher has filled a hold queue.
-func (m *Manager) Heard(id domain.WebhookID, reason string) {
+// HeldElsewhere is called when another dispatcher has filled a hold queue.
+func (m *Manager) HeldElsewhere(id domain.WebhookID, reason string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.owned[id.Shard()] {
@@ -169,8 +169,8 @@ func (m *Manager) Heard(id domain.WebhookID, reason string) {
 	}
 }
 
-// Changed is called when a webhook or its circuit has changed.
-func (m *Manager) Changed(id domain.WebhookID) {
+// WebhookChanged is called when a webhook or its circuit has changed.
+func (m *Manager) WebhookChanged(id domain.WebhookID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if w, ok := m.workers[id]; ok {
@@ -195,17 +195,17 @@ func (m *Manager) wake(id domain.WebhookID, gently bool) {
 	w.woken.Give()
 }
 
-// leave removes a worker whose hold queue is empty, unless the worker was woken again. must: the worker was told to stop.
+// removeWorker removes a worker whose hold queue is empty, unless the worker was woken again. must: the worker was told to stop.
 // If this dispatcher owns the shard again by then, the hold queues are listed at once, and this one gets another worker.
-func (m *Manager) leave(w *worker, must bool) bool {
+func (m *Manager) removeWorker(w *worker, stopped bool) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(w.woken) > 0 && !must {
+	if len(w.woken) > 0 && !stopped {
 		return false
 	}
 	delete(m.workers, w.id)
 	delete(m.announced, w.id)
-	if must && m.owned[w.id.Shard()] {
+	if stopped && m.owned[w.id.Shard()] {
 		m.list.Give()
 	}
 	return true
@@ -242,14 +242,14 @@ func (p *permit) linger() {
 	}
 	select {
 	case p.m.linger <- struct{}{}:
-		p.leave()
+		p.giveBack()
 		p.held = p.m.linger
 	default:
 	}
 }
 
-// leave gives the permit back.
-func (p *permit) leave() { <-p.held }
+// giveBack gives the permit back.
+func (p *permit) giveBack() { <-p.held }
 
 // Run works until ctx is done.
 func (m *Manager) Run(ctx context.Context) error {

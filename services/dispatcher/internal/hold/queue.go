@@ -116,16 +116,16 @@ func (r reader) remove(ctx context.Context, sequences ...uint64) error {
 	return errors.Join(failed...)
 }
 
-// opened is a hold queue that is being drained, through a consumer of its own.
-type opened struct {
+// queueConsumer is the consumer through which a hold queue is drained.
+type queueConsumer struct {
 	stream   *bus.Stream
 	name     string
 	consumer *bus.Consumer
 }
 
 // open starts to drain a hold queue. unacknowledged is how many deliveries are handed out at once at most.
-func (r reader) open(ctx context.Context, id domain.WebhookID, unacknowledged int) (*opened, error) {
-	o := &opened{stream: r.stream(), name: bus.HoldConsumer(id)}
+func (r reader) open(ctx context.Context, id domain.WebhookID, unacknowledged int) (*queueConsumer, error) {
+	o := &queueConsumer{stream: r.stream(), name: bus.HoldConsumer(id)}
 	var err error
 	o.consumer, err = o.stream.CreateConsumer(ctx, o.name, bus.HoldSubject(id), unacknowledged, unused)
 	if err != nil {
@@ -136,7 +136,7 @@ func (r reader) open(ctx context.Context, id domain.WebhookID, unacknowledged in
 
 // fetch takes up to n deliveries, as many as there is room for. It waits for room, and then at most wait
 // for the first delivery. If it returns an error and deliveries, the deliveries are in flight, too.
-func (o *opened) fetch(ctx context.Context, inFlight *admission.Messages, n int, wait time.Duration) (list []*bus.Message, err error) {
+func (o *queueConsumer) fetch(ctx context.Context, inFlight *admission.Messages, n int, wait time.Duration) (list []*bus.Message, err error) {
 	room, err := inFlight.ReserveTasks(ctx)
 	if err != nil {
 		return nil, err // told to stop
@@ -154,7 +154,7 @@ func (o *opened) fetch(ctx context.Context, inFlight *admission.Messages, n int,
 }
 
 // close ends the draining. Deliveries that were not acknowledged stay in the hold queue.
-func (o *opened) close(ctx context.Context) error {
+func (o *queueConsumer) close(ctx context.Context) error {
 	o.consumer.Close()
 	return o.stream.DeleteConsumer(ctx, o.name)
 }

@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// lookAgain is how often a hold queue that can't be drained is checked for deliveries that are
+	// lookInterval is how often a hold queue that can't be drained is checked for deliveries that are
 	// past the retention.
-	lookAgain = 10 * time.Minute
+	lookInterval = 10 * time.Minute
 	// idleFor is how long a worker stays with an empty hold queue.
 	idleFor = 2 * time.Second
 	// endTogether is how many deliveries are ended at once at most: one look into the log for all of them.
@@ -47,21 +47,21 @@ type worker struct {
 	progress *progress
 }
 
-// state is what a worker has found: whether the hold queue is empty, and how long there is nothing to do.
-type state struct {
+// queueState is what a worker has found: whether the hold queue is empty, and how long there is nothing to do.
+type queueState struct {
 	empty bool // the hold queue holds nothing
 	pause time.Duration
 }
 
-// empty is the state of a hold queue that holds nothing.
-func empty() state { return state{empty: true, pause: idleFor} }
+// emptyState is the state of a hold queue that holds nothing.
+func emptyState() queueState { return queueState{empty: true, pause: idleFor} }
 
 // run works until the hold queue is empty or ctx is done.
 func (w *worker) run(ctx context.Context) {
-	hook := w.find(ctx)
+	hook := w.findWebhook(ctx)
 	failures := 0
 	for ctx.Err() == nil {
-		var found state
+		var found queueState
 		var err error
 		switch {
 		case hook == nil || hook.Config().Deleted:
@@ -83,23 +83,23 @@ func (w *worker) run(ctx context.Context) {
 		}
 		if err != nil {
 			failures++
-			found = state{pause: min(time.Duration(failures)*200*time.Millisecond, 5*time.Second)}
+			found = queueState{pause: min(time.Duration(failures)*200*time.Millisecond, 5*time.Second)}
 			w.m.options.Logger.Debug("a hold queue can't be drained or read", "webhook", w.id, "error", err)
 		} else {
 			failures = 0
 		}
-		if woken := w.wait(ctx, found.pause); found.empty && !woken && w.m.leave(w, false) {
+		if woken := w.pause(ctx, found.pause); found.empty && !woken && w.m.removeWorker(w, false) {
 			return
 		}
 	}
 	if hook != nil {
 		w.stopDraining(hook)
 	}
-	w.m.leave(w, true)
+	w.m.removeWorker(w, true)
 }
 
-// wait pauses until the time is over or something changes; true: something changed.
-func (w *worker) wait(ctx context.Context, pause time.Duration) bool {
+// pause pauses until the time is over or something changes; true: something changed.
+func (w *worker) pause(ctx context.Context, pause time.Duration) bool {
 	if pause <= 0 {
 		return true
 	}
@@ -114,8 +114,8 @@ func (w *worker) wait(ctx context.Context, pause time.Duration) bool {
 	return false
 }
 
-// find returns the hold queue's webhook; nil: the database has no webhook with this id, or ctx is done.
-func (w *worker) find(ctx context.Context) *index.Hook {
+// findWebhook returns the hold queue's webhook; nil: the database has no webhook with this id, or ctx is done.
+func (w *worker) findWebhook(ctx context.Context) *index.Hook {
 	found := make(chan *index.Hook, 1)
 	w.m.options.Index.Find(w.id, func(hook *index.Hook, err error) {
 		if err == nil {
@@ -132,26 +132,26 @@ func (w *worker) find(ctx context.Context) *index.Hook {
 
 // park works on the hold queue of an inactive webhook: it sends nothing, but ends the deliveries
 // that are past the retention.
-func (w *worker) park(ctx context.Context, hook *index.Hook) (state, error) {
+func (w *worker) park(ctx context.Context, hook *index.Hook) (queueState, error) {
 	w.gentle.Store(true)
 	head, err := w.endExpired(ctx, hook, false)
 	if err != nil || head == nil {
-		return empty(), err
+		return emptyState(), err
 	}
-	return state{pause: lookAgain}, nil
+	return queueState{pause: lookInterval}, nil
 }
 
 // probe works on the hold queue of a webhook with an open circuit: it ends exhausted deliveries,
 // and when a probe is due it sends the head of the hold queue.
-func (w *worker) probe(ctx context.Context, hook *index.Hook) (state, error) {
+func (w *worker) probe(ctx context.Context, hook *index.Hook) (queueState, error) {
 	w.gentle.Store(true)
 	head, err := w.endExpired(ctx, hook, true)
 	if err != nil || head == nil {
-		return empty(), err
+		return emptyState(), err
 	}
 	open, nextProbe := w.m.options.Deliverer.Circuit(hook)
 	if !open {
-		return state{}, nil
+		return queueState{}, nil
 	}
 	pause := time.Until(nextProbe)
 	if pause <= 0 {
@@ -160,47 +160,47 @@ func (w *worker) probe(ctx context.Context, hook *index.Hook) (state, error) {
 	if at, ok := deliver.Deadline(head, hook.Config().Schedule(w.m.options.Schedule)); ok {
 		pause = min(pause, max(time.Until(at), endAfter)+rand.N(endAfter)) //nolint:gosec // spreads hold queues, which needs no secrecy
 	}
-	return state{pause: max(pause, 10*time.Millisecond)}, nil
+	return queueState{pause: max(pause, 10*time.Millisecond)}, nil
 }
 
 // sendProbe sends the head of the hold queue as a probe, unless the log has a later state of that delivery.
-func (w *worker) sendProbe(ctx context.Context, hook *index.Hook) (state, error) {
+func (w *worker) sendProbe(ctx context.Context, hook *index.Hook) (queueState, error) {
 	w.head = nil
-	head, give, err := w.read(ctx)
+	head, give, err := w.readHead(ctx)
 	defer give()
 	if err != nil || head == nil {
-		return empty(), err
+		return emptyState(), err
 	}
 	if _, ended := w.expired(hook, head.task, true); ended {
-		return state{}, nil
+		return queueState{}, nil
 	}
-	if fresh := w.fresh(ctx, []*domain.Task{head.task}); !fresh[head.task.Delivery] {
-		return state{}, w.m.reader.remove(ctx, head.sequence)
+	if fresh := w.latestTasks(ctx, []*domain.Task{head.task}); !fresh[head.task.Delivery] {
+		return queueState{}, w.m.reader.remove(ctx, head.sequence)
 	}
 	if !w.m.options.Deliverer.TryProbe(hook) {
-		return state{pause: time.Second}, nil // another probe is in flight
+		return queueState{pause: time.Second}, nil // another probe is in flight
 	}
 	w.m.probes.Inc()
-	return state{}, w.send(ctx, hook, head)
+	return queueState{}, w.sendHead(ctx, hook, head)
 }
 
-// look returns the head of the hold queue, and reads it if it is not known; nil: the hold queue is empty.
-func (w *worker) look(ctx context.Context) (*domain.Task, error) {
+// headTask returns the head of the hold queue, and reads it if it is not known; nil: the hold queue is empty.
+func (w *worker) headTask(ctx context.Context) (*domain.Task, error) {
 	if w.head != nil {
 		return w.head, nil
 	}
-	head, give, err := w.read(ctx)
+	head, give, err := w.readHead(ctx)
 	defer give()
 	if err != nil || head == nil {
 		return nil, err
 	}
-	w.know(head.task)
+	w.keepHead(head.task)
 	return w.head, nil
 }
 
-// read reads the head of the hold queue; nil: the hold queue is empty. Because thousands of hold queues may be
+// readHead reads the head of the hold queue; nil: the hold queue is empty. Because thousands of hold queues may be
 // read at once, the head takes room until give is called.
-func (w *worker) read(ctx context.Context) (head *delivery, give func(), err error) {
+func (w *worker) readHead(ctx context.Context) (head *delivery, give func(), err error) {
 	room := w.m.options.ProbeRoom
 	taken, err := room.Reserve(ctx, admission.LargestTask, admission.LargestTask)
 	give = func() { room.Give(taken) }
@@ -217,18 +217,18 @@ func (w *worker) read(ctx context.Context) (head *delivery, give func(), err err
 	return &held[0], give, nil
 }
 
-// know keeps a hold queue's first delivery.
-func (w *worker) know(task *domain.Task) {
+// keepHead keeps a hold queue's first delivery.
+func (w *worker) keepHead(task *domain.Task) {
 	head := *task
 	head.Body = nil
 	w.head = &head
 }
 
-// send sends the head of the hold queue as a probe, and waits until the attempt has ended.
-func (w *worker) send(ctx context.Context, hook *index.Hook, head *delivery) error {
+// sendHead sends the head of the hold queue as a probe, and waits until the attempt has ended.
+func (w *worker) sendHead(ctx context.Context, hook *index.Hook, head *delivery) error {
 	ended := make(chan bool, 1)
 	w.m.options.Deliverer.Offer(hook, &deliver.Job{
-		Task: head.task, Lane: deliver.Drained, Probe: true, Origin: single{ended: ended},
+		Task: head.task, Lane: deliver.Drained, Probe: true, Origin: singleOrigin{ended: ended},
 	})
 	select {
 	case stored := <-ended:
@@ -251,14 +251,14 @@ func (w *worker) send(ctx context.Context, hook *index.Hook, head *delivery) err
 func (w *worker) endExpired(ctx context.Context, hook *index.Hook, running bool) (*domain.Task, error) {
 	expired := func(task *domain.Task) (domain.Change, bool) { return w.expired(hook, task, running) }
 	for ctx.Err() == nil {
-		head, err := w.look(ctx)
+		head, err := w.headTask(ctx)
 		if err != nil || head == nil {
 			return nil, err
 		}
 		if _, ended := expired(head); !ended {
 			return head, nil
 		}
-		if _, err := w.end(ctx, expired); err != nil {
+		if _, err := w.endHead(ctx, expired); err != nil {
 			return nil, err
 		}
 	}
@@ -296,9 +296,9 @@ func (w *worker) resume(hook *index.Hook, task *domain.Task) *domain.Task {
 	return &moved
 }
 
-// fresh returns the deliveries for which a task is the latest state. The others went on from another
+// latestTasks returns the deliveries for which a task is the latest state. The others went on from another
 // copy, or a later run of them was asked for. While the log can't be asked, fresh returns all.
-func (w *worker) fresh(ctx context.Context, tasks []*domain.Task) map[domain.DeliveryID]bool {
+func (w *worker) latestTasks(ctx context.Context, tasks []*domain.Task) map[domain.DeliveryID]bool {
 	keep := make(map[domain.DeliveryID]bool, len(tasks))
 	if len(tasks) == 0 {
 		return keep
@@ -319,19 +319,19 @@ func (w *worker) fresh(ctx context.Context, tasks []*domain.Task) map[domain.Del
 }
 
 // endAll ends everything in the hold queue.
-func (w *worker) endAll(ctx context.Context, how domain.Change) (state, error) {
+func (w *worker) endAll(ctx context.Context, how domain.Change) (queueState, error) {
 	for ctx.Err() == nil {
-		n, err := w.end(ctx, func(*domain.Task) (domain.Change, bool) { return how, true })
+		n, err := w.endHead(ctx, func(*domain.Task) (domain.Change, bool) { return how, true })
 		if err != nil || n == 0 {
-			return empty(), err
+			return emptyState(), err
 		}
 	}
-	return state{}, ctx.Err()
+	return queueState{}, ctx.Err()
 }
 
-// end ends the deliveries at the head of the hold queue for which ends says how, several at a time.
+// endHead ends the deliveries at the head of the hold queue for which ends says how, several at a time.
 // It returns how many left the hold queue.
-func (w *worker) end(ctx context.Context, ends func(*domain.Task) (domain.Change, bool)) (int, error) {
+func (w *worker) endHead(ctx context.Context, ends func(*domain.Task) (domain.Change, bool)) (int, error) {
 	select {
 	case w.m.ending <- struct{}{}:
 		defer func() { <-w.m.ending }()
@@ -361,11 +361,11 @@ func (w *worker) end(ctx context.Context, ends func(*domain.Task) (domain.Change
 	}
 	if len(tasks) == 0 {
 		if next != nil {
-			w.know(next)
+			w.keepHead(next)
 		}
 		return 0, nil
 	}
-	fresh := w.fresh(ctx, tasks)
+	fresh := w.latestTasks(ctx, tasks)
 	ended := make(chan bool, len(tasks))
 	for _, task := range tasks {
 		if !fresh[task.Delivery] {
@@ -373,7 +373,7 @@ func (w *worker) end(ctx context.Context, ends func(*domain.Task) (domain.Change
 			continue
 		}
 		how, _ := ends(task)
-		w.m.options.Deliverer.End(&deliver.Job{Task: task, Lane: deliver.Drained, Origin: single{ended: ended}}, how)
+		w.m.options.Deliverer.End(&deliver.Job{Task: task, Lane: deliver.Drained, Origin: singleOrigin{ended: ended}}, how)
 	}
 	for range tasks {
 		select {
@@ -387,20 +387,20 @@ func (w *worker) end(ctx context.Context, ends func(*domain.Task) (domain.Change
 		return 0, err
 	}
 	if next != nil {
-		w.know(next)
+		w.keepHead(next)
 	}
 	return len(tasks), nil
 }
 
-// single sends once whether the outcome of a job was stored.
-type single struct {
-	deliver.Settled
+// singleOrigin sends once whether the outcome of a job was stored.
+type singleOrigin struct {
+	deliver.SettledOrigin
 
 	ended chan bool
 }
 
 // Stored implements deliver.Origin.
-func (s single) Stored() { s.ended <- true }
+func (s singleOrigin) Stored() { s.ended <- true }
 
 // Abandoned implements deliver.Origin.
-func (s single) Abandoned() { s.ended <- false }
+func (s singleOrigin) Abandoned() { s.ended <- false }

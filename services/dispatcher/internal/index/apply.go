@@ -38,7 +38,7 @@ func (x *Index) apply(webhooks []domain.Webhook, healths []domain.Health, versio
 		}
 	}
 	x.mu.Unlock()
-	made := lists.make(x.byEvent) // without the lock: only this goroutine changes byEvent
+	made := lists.makeLists(x.byEvent) // without the lock: only this goroutine changes byEvent
 	x.mu.Lock()
 	for key, list := range made {
 		x.replace(key, list)
@@ -127,7 +127,7 @@ func (x *Index) prepare(w *domain.Webhook) *Config {
 	}
 	if w.Fault == "" {
 		var err error
-		if config.Prepared, err = x.options.Prepare(w); err != nil {
+		if config.Preparation, err = x.options.Prepare(w); err != nil {
 			w.Fault = "it can't be prepared: " + err.Error()
 		}
 	}
@@ -178,8 +178,8 @@ func (e *edits) add(hook *Hook, w *domain.Webhook) {
 	}
 }
 
-// make makes the changed lists; a nil list has no webhooks any more.
-func (e *edits) make(byEvent map[subscription]*subscribers) map[subscription]*subscribers {
+// makeLists makes the changed lists; a nil list has no webhooks any more.
+func (e *edits) makeLists(byEvent map[subscription]*subscribers) map[subscription]*subscribers {
 	lists := make(map[subscription]*subscribers, len(e.added))
 	for key, added := range e.added {
 		var old []*Hook

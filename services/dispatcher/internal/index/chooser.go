@@ -13,24 +13,24 @@ import (
 // for each event.
 type chooser struct {
 	always []*Hook // webhooks without a filter
-	// places finds the filters that are filed under a path, by the member of data with which the
+	// indexes finds the filters that are filed under a path, by the member of data with which the
 	// path begins; empty: paths outside of data.
-	places map[string][]place
-	others []*filtered
+	indexes map[string][]pathIndex
+	others  []*hookFilter
 }
 
-// place finds filters by the values that an event has at one path.
-type place interface {
+// pathIndex finds filters by the values that an event has at one path.
+type pathIndex interface {
 	choose(event *filter.Event, hooks []*Hook) []*Hook
 }
 
-// filtered is a filter and its webhook.
-type filtered struct {
+// hookFilter is a filter and its webhook.
+type hookFilter struct {
 	hook   *Hook
 	filter *filter.Filter
 }
 
-func (f *filtered) choose(event *filter.Event, hooks []*Hook) []*Hook {
+func (f *hookFilter) choose(event *filter.Event, hooks []*Hook) []*Hook {
 	if f.filter.Matches(event) {
 		hooks = append(hooks, f.hook)
 	}
@@ -39,7 +39,7 @@ func (f *filtered) choose(event *filter.Event, hooks []*Hook) []*Hook {
 
 // newChooser makes a chooser. filters has an entry for each hook; nil: the hook has no filter.
 func newChooser(hooks []*Hook, filters []*filter.Filter) *chooser {
-	c := &chooser{places: make(map[string][]place)}
+	c := &chooser{indexes: make(map[string][]pathIndex)}
 	needs := make([][]filter.Need, len(hooks))
 	values := make(map[string]map[filter.Key]struct{}) // by path
 	for i, f := range filters {
@@ -57,12 +57,12 @@ func newChooser(hooks []*Hook, filters []*filter.Filter) *chooser {
 			}
 		}
 	}
-	byKey, byRange := make(map[string]*keyed), make(map[string]*ranged)
+	byKey, byRange := make(map[string]*keyIndex), make(map[string]*rangeIndex)
 	for i, f := range filters {
 		if f == nil {
 			continue
 		}
-		each := &filtered{hooks[i], f}
+		each := &hookFilter{hooks[i], f}
 		if len(needs[i]) > 0 {
 			best := slices.MaxFunc(needs[i], func(a, b filter.Need) int { return len(values[a.Path()]) - len(values[b.Path()]) })
 			c.addNeed(byKey, best, each)
@@ -79,24 +79,24 @@ func newChooser(hooks []*Hook, filters []*filter.Filter) *chooser {
 	return c
 }
 
-func (c *chooser) addNeed(byKey map[string]*keyed, need filter.Need, f *filtered) {
+func (c *chooser) addNeed(byKey map[string]*keyIndex, need filter.Need, f *hookFilter) {
 	k := byKey[need.Path()]
 	if k == nil {
-		k = &keyed{need, make(map[filter.Key][]*filtered)}
+		k = &keyIndex{need, make(map[filter.Key][]*hookFilter)}
 		byKey[need.Path()] = k
-		c.places[need.Name()] = append(c.places[need.Name()], k)
+		c.indexes[need.Name()] = append(c.indexes[need.Name()], k)
 	}
 	for _, key := range need.Keys {
 		k.filters[key] = append(k.filters[key], f)
 	}
 }
 
-func (c *chooser) addRange(byRange map[string]*ranged, within filter.Range, f *filtered) {
+func (c *chooser) addRange(byRange map[string]*rangeIndex, within filter.Range, f *hookFilter) {
 	r := byRange[within.Place()]
 	if r == nil {
-		r = &ranged{}
+		r = &rangeIndex{}
 		byRange[within.Place()] = r
-		c.places[within.Name()] = append(c.places[within.Name()], r)
+		c.indexes[within.Name()] = append(c.indexes[within.Name()], r)
 	}
 	r.ranges = append(r.ranges, within)
 	r.filters = append(r.filters, f)
@@ -109,36 +109,36 @@ func (c *chooser) choose(payload []byte) []*Hook {
 	for _, f := range c.others {
 		hooks = f.choose(event, hooks)
 	}
-	for _, p := range c.places[""] {
+	for _, p := range c.indexes[""] {
 		hooks = p.choose(event, hooks)
 	}
-	if len(c.places) == 0 {
+	if len(c.indexes) == 0 {
 		return hooks
 	}
 	for name := range event.Names() {
 		if len(name) == 0 {
 			continue // no path begins with this member
 		}
-		for _, p := range c.places[string(name)] {
+		for _, p := range c.indexes[string(name)] {
 			hooks = p.choose(event, hooks)
 		}
 	}
 	return hooks
 }
 
-// keyed finds filters by the values that they need at one path.
-type keyed struct {
+// keyIndex finds filters by the values that they need at one path.
+type keyIndex struct {
 	need    filter.Need // has the path
-	filters map[filter.Key][]*filtered
+	filters map[filter.Key][]*hookFilter
 }
 
-func (k *keyed) choose(event *filter.Event, hooks []*Hook) []*Hook {
+func (k *keyIndex) choose(event *filter.Event, hooks []*Hook) []*Hook {
 	var room [1]filter.Key
 	keys := room[:0]
 	event.Keys(k.need, func(key filter.Key) { keys = append(keys, key) })
-	var seen map[*filtered]struct{}
+	var seen map[*hookFilter]struct{}
 	if len(keys) > 1 { // several elements of an array: a filter may need more than one of them
-		seen = make(map[*filtered]struct{})
+		seen = make(map[*hookFilter]struct{})
 	}
 	for _, key := range keys {
 		for _, f := range k.filters[key] {
@@ -154,14 +154,14 @@ func (k *keyed) choose(event *filter.Event, hooks []*Hook) []*Hook {
 	return hooks
 }
 
-// ranged finds filters by the ranges that they need at one path.
-type ranged struct {
+// rangeIndex finds filters by the ranges that they need at one path.
+type rangeIndex struct {
 	find    *filter.Ranges
-	filters []*filtered
+	filters []*hookFilter
 	ranges  []filter.Range // of filters; used only until find is made
 }
 
-func (r *ranged) choose(event *filter.Event, hooks []*Hook) []*Hook {
+func (r *rangeIndex) choose(event *filter.Event, hooks []*Hook) []*Hook {
 	r.find.Find(event, func(number int) { hooks = r.filters[number].choose(event, hooks) })
 	return hooks
 }

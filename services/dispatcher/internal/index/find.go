@@ -46,12 +46,12 @@ func (x *Index) Find(id domain.WebhookID, answer func(*Hook, error)) {
 	}
 }
 
-// find answers the callers of Find, as far as the database can be read, and reads again the webhooks that could not be
+// lookUp answers the callers of Find, as far as the database can be read, and reads again the webhooks that could not be
 // read before. find is called after each load and on the same goroutine, so that a webhook which it finds can't have
 // been deleted by a load before.
-func (x *Index) find(ctx context.Context) error {
-	x.answer(nil) // the load may have brought the webhooks that were asked for
-	ids, asked := x.wanted(time.Now())
+func (x *Index) lookUp(ctx context.Context) error {
+	x.answerFinds(nil) // the load may have brought the webhooks that were asked for
+	ids, asked := x.wantedIDs(time.Now())
 	if len(ids) == 0 {
 		return nil
 	}
@@ -60,15 +60,15 @@ func (x *Index) find(ctx context.Context) error {
 		return fmt.Errorf("look webhooks up: %w", err)
 	}
 	x.apply(webhooks, nil, 0)
-	x.answer(ids[:asked])
+	x.answerFinds(ids[:asked])
 	if asked == maxFound {
 		x.Poke()
 	}
 	return nil
 }
 
-// wanted returns the webhooks to look up, first those that were asked for.
-func (x *Index) wanted(now time.Time) (ids []domain.WebhookID, asked int) {
+// wantedIDs returns the webhooks to look up, first those that were asked for.
+func (x *Index) wantedIDs(now time.Time) (ids []domain.WebhookID, asked int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for id := range x.asked {
@@ -91,9 +91,9 @@ func (x *Index) wanted(now time.Time) (ids []domain.WebhookID, asked int) {
 	return ids, asked
 }
 
-// answer answers callers of Find: those that asked for a webhook that is known now, and those that asked for one of
+// answerFinds answers callers of Find: those that asked for a webhook that is known now, and those that asked for one of
 // lookedUp, whether it was found or not.
-func (x *Index) answer(lookedUp []domain.WebhookID) {
+func (x *Index) answerFinds(lookedUp []domain.WebhookID) {
 	type reply struct {
 		hook *Hook
 		tell []func(*Hook, error)
@@ -120,8 +120,8 @@ func (x *Index) answer(lookedUp []domain.WebhookID) {
 	}
 }
 
-// stop answers the callers of Find that still wait with ErrStopped.
-func (x *Index) stop() {
+// stopFinds answers the callers of Find that still wait with ErrStopped.
+func (x *Index) stopFinds() {
 	x.mu.Lock()
 	asked := x.asked
 	x.asked, x.stopped = nil, true

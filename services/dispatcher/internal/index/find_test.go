@@ -125,7 +125,7 @@ func TestAWebhookThatCantBeReadHoldsUpNoOther(t *testing.T) {
 		bad := true
 		x := startWith(t, index.Options{
 			Store: s, Announcer: silent{}, Logger: slog.New(slog.NewTextHandler(&log, nil)),
-			Prepare: func(w *domain.Webhook) (index.Prepared, error) {
+			Prepare: func(w *domain.Webhook) (index.Preparation, error) {
 				if bad && w.Description == "unusable" {
 					return nil, errors.New("no good")
 				}
@@ -207,7 +207,7 @@ func BenchmarkLoad(b *testing.B) {
 			for b.Loop() {
 				x := index.New(index.Options{
 					Store: s, Announcer: silent{}, Logger: slog.New(slog.DiscardHandler),
-					Prepare: func(*domain.Webhook) (index.Prepared, error) { return nil, nil },
+					Prepare: func(*domain.Webhook) (index.Preparation, error) { return nil, nil },
 				})
 				ctx, stop := context.WithCancel(b.Context())
 				var running sync.WaitGroup
@@ -230,7 +230,7 @@ func BenchmarkSubscribers(b *testing.B) {
 	}
 	x := index.New(index.Options{
 		Store: s, Announcer: silent{}, Logger: slog.New(slog.DiscardHandler),
-		Prepare: func(*domain.Webhook) (index.Prepared, error) { return nil, nil },
+		Prepare: func(*domain.Webhook) (index.Preparation, error) { return nil, nil },
 	})
 	ctx, stop := context.WithCancel(b.Context())
 	var running sync.WaitGroup

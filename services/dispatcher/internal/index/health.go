@@ -28,9 +28,9 @@ func (x *Index) Disable(hook *Hook, change domain.HealthChange) {
 	}
 }
 
-// UsedUp marks a webhook as disabled because a quota is used up, here and in the other dispatchers. The database
+// QuotaUsedUp marks a webhook as disabled because a quota is used up, here and in the other dispatchers. The database
 // has the change already.
-func (x *Index) UsedUp(change domain.HealthChange) {
+func (x *Index) QuotaUsedUp(change domain.HealthChange) {
 	body, err := json.Marshal(healthNews{change.Webhook, change.DisabledVersion, change.DisabledReason, change.At})
 	if err != nil {
 		return // a poll finds it

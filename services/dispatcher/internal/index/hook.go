@@ -8,17 +8,17 @@ import (
 	"waybill.dev/shared/filter"
 )
 
-// Prepared is the part of a webhook that deliveries need beyond its fields.
-type Prepared any
+// Preparation is the part of a webhook that deliveries need beyond its fields.
+type Preparation any
 
 // Prepare compiles a webhook for deliveries. It runs once for each change.
-type Prepare func(*domain.Webhook) (Prepared, error)
+type Prepare func(*domain.Webhook) (Preparation, error)
 
 // Config is one state of a webhook; it never changes.
 type Config struct {
 	*domain.Webhook
-	Prepared Prepared
-	Filter   *filter.Filter // nil: every event of its types
+	Preparation Preparation
+	Filter      *filter.Filter // nil: every event of its types
 }
 
 // Hook is a webhook in memory. It stays the same while its configuration changes.

@@ -101,7 +101,7 @@ func (x *Index) Subscribers(e *domain.Event) []*Hook {
 	if list == nil {
 		return nil
 	}
-	hooks := list.of(e.Payload)
+	hooks := list.matching(e.Payload)
 	if len(hooks) == 0 || !e.Type.Alert() {
 		return hooks
 	}
@@ -186,7 +186,7 @@ func (x *Index) Run(ctx context.Context) error {
 		return err
 	}
 	defer stop()
-	defer x.stop()
+	defer x.stopFinds()
 	ticker := time.NewTicker(PollInterval)
 	defer ticker.Stop()
 	for again.Do(ctx, again.Loop{
@@ -239,5 +239,5 @@ func (x *Index) load(ctx context.Context) error {
 	}
 	x.apply(webhooks, healths, version)
 	x.loadedAt = start
-	return x.find(ctx)
+	return x.lookUp(ctx)
 }

@@ -101,7 +101,7 @@ func startOn(t *testing.T, s *source, announcer index.Announcer) *index.Index {
 	t.Helper()
 	return startWith(t, index.Options{
 		Store: s, Announcer: announcer, Logger: slog.New(slog.DiscardHandler),
-		Prepare: func(*domain.Webhook) (index.Prepared, error) { return nil, nil },
+		Prepare: func(*domain.Webhook) (index.Preparation, error) { return nil, nil },
 	})
 }
 
@@ -305,7 +305,7 @@ func TestAChangeIsAnsweredWhenItHolds(t *testing.T) {
 		announcer, ready := asking{heard: make(chan func([]byte, func()), 1)}, make(chan struct{})
 		x := index.New(index.Options{
 			Store: s, Announcer: announcer, Logger: slog.New(slog.DiscardHandler),
-			Prepare: func(*domain.Webhook) (index.Prepared, error) { return nil, nil },
+			Prepare: func(*domain.Webhook) (index.Preparation, error) { return nil, nil },
 			Ready: func(context.Context) error {
 				if told.Load() != 1 {
 					t.Error("the change holds before it was told")
@@ -350,7 +350,7 @@ func TestNobodyWaitsWhileWebhooksAreMadeReady(t *testing.T) {
 	made := make(chan struct{})
 	x = index.New(index.Options{
 		Store: s, Announcer: silent{}, Logger: slog.New(slog.DiscardHandler),
-		Prepare: func(*domain.Webhook) (index.Prepared, error) {
+		Prepare: func(*domain.Webhook) (index.Preparation, error) {
 			answered := make(chan struct{})
 			go func() {
 				x.Loaded()

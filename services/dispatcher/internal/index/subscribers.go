@@ -40,8 +40,8 @@ func newSubscribers(hooks []*Hook) *subscribers {
 	return s
 }
 
-// of returns the webhooks that an event goes to.
-func (s *subscribers) of(payload []byte) []*Hook {
+// matching returns the webhooks that an event goes to.
+func (s *subscribers) matching(payload []byte) []*Hook {
 	if s.choose == nil {
 		return s.hooks
 	}

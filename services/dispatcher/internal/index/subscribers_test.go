@@ -160,7 +160,7 @@ func BenchmarkFilters(b *testing.B) {
 		}
 		x := index.New(index.Options{
 			Store: s, Announcer: silent{}, Logger: slog.New(slog.DiscardHandler),
-			Prepare: func(*domain.Webhook) (index.Prepared, error) { return nil, nil },
+			Prepare: func(*domain.Webhook) (index.Preparation, error) { return nil, nil },
 		})
 		ctx, stop := context.WithCancel(b.Context())
 		var running sync.WaitGroup

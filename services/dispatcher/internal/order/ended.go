@@ -21,16 +21,16 @@ func (s *session) behindEnded(ctx context.Context, from, low int64) (int64, erro
 		if len(page) == 0 { // no place up to low is unsettled
 			return low, nil
 		}
-		list := make([]*taken, len(page))
+		list := make([]*takenEvent, len(page))
 		for i, p := range page {
-			list[i] = &taken{event: &pending.Event{Event: p.Event, REST: true, Place: p.Place, Known: true}, version: p.Version}
+			list[i] = &takenEvent{event: &pending.Event{Event: p.Event, REST: true, Place: p.Place, Known: true}, version: p.Version}
 		}
 		found, err := s.examine(ctx, list)
 		if err != nil {
 			return from, err
 		}
 		for i, t := range list {
-			if !ended(t, found.hooks[i], found.known) {
+			if !hasEnded(t, found.hooks[i], found.known) {
 				return t.event.Place, nil
 			}
 			key := t.event.Event.Key()
@@ -41,8 +41,8 @@ func (s *session) behindEnded(ctx context.Context, from, low int64) (int64, erro
 	return from, nil
 }
 
-// ended reports whether each delivery of an event has an outcome in the log.
-func ended(t *taken, hooks []*index.Hook, known map[domain.DeliveryID]domain.Revision) bool {
+// hasEnded reports whether each delivery of an event has an outcome in the log.
+func hasEnded(t *takenEvent, hooks []*index.Hook, known map[domain.DeliveryID]domain.Revision) bool {
 	for _, hook := range hooks {
 		if !known[domain.NewDeliveryID(t.event.Event.Key(), hook.ID)].HasOutcome() {
 			return false

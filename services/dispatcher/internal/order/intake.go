@@ -21,15 +21,15 @@ const (
 	// the memory for events. A new connection ends the request.
 	idleWait = time.Minute
 	// askAfter is how long an event may be missing until the relay is asked for it. Then the
-	// relay is asked again every askAgain.
-	askAfter = 100 * time.Millisecond
-	askAgain = 500 * time.Millisecond
-	// missingMost is how long the order waits for an event that was committed and does not come.
-	missingMost = time.Minute
+	// relay is asked again every askInterval.
+	askAfter    = 100 * time.Millisecond
+	askInterval = 500 * time.Millisecond
+	// missingWait is how long the order waits for an event that was committed and does not come.
+	missingWait = time.Minute
 )
 
-// taken is an event from the bus that this session handles.
-type taken struct {
+// takenEvent is an event from the bus that this session handles.
+type takenEvent struct {
 	event   *pending.Event
 	version int64 // of the configuration that it needs
 	out     bool  // its deliveries may be made, or are made
@@ -44,20 +44,20 @@ func (s *session) takeIn(ctx context.Context, from bus.Taken) error {
 		if err != nil {
 			return err
 		}
-		if s.came == 0 {
-			if err := s.await(ctx, consumer); err != nil {
+		if s.fetchedEvents == 0 {
+			if err := s.awaitEvent(ctx, consumer); err != nil {
 				return err
 			}
 		}
-		late, err := s.overdue(ctx)
+		late, err := s.passMissing(ctx)
 		if err != nil {
 			return err
 		}
 		ready = append(ready, late...)
-		if err := s.admit(ctx, ready); err != nil {
+		if err := s.makeDeliveries(ctx, ready); err != nil {
 			return err
 		}
-		s.trim(ctx, time.Now())
+		s.trimNumbers(ctx, time.Now())
 		if s.doubtful.Swap(false) {
 			if state, err := s.m.options.Bus.Stream(bus.StreamEvents).State(ctx); err == nil && !state.Created.Equal(s.created) {
 				return errRestart
@@ -67,13 +67,13 @@ func (s *session) takeIn(ctx context.Context, from bus.Taken) error {
 	return nil
 }
 
-// await waits until the account has an event, or it is time to look for a missing one.
-func (s *session) await(ctx context.Context, consumer *bus.Consumer) error {
+// awaitEvent waits until the account has an event, or it is time to look for a missing one.
+func (s *session) awaitEvent(ctx context.Context, consumer *bus.Consumer) error {
 	wait := idleWait
 	if !s.places.since.IsZero() {
 		wait = askAfter
 	}
-	if err := consumer.Await(ctx, wait, s.rouse); err != nil && !errors.Is(err, bus.ErrAway) && ctx.Err() == nil {
+	if err := consumer.Await(ctx, wait, s.checkNow); err != nil && !errors.Is(err, bus.ErrAway) && ctx.Err() == nil {
 		return err
 	}
 	return nil
@@ -81,18 +81,18 @@ func (s *session) await(ctx context.Context, consumer *bus.Consumer) error {
 
 // fetch reads the messages that are there, as far as there is room for them. It does not wait for room for long,
 // because the events in flight may wait for an event that the session has to ask for.
-func (s *session) fetch(ctx context.Context, consumer *bus.Consumer) (ready []*taken, err error) {
+func (s *session) fetch(ctx context.Context, consumer *bus.Consumer) (ready []*takenEvent, err error) {
 	waiting, cancel := context.WithTimeout(ctx, roomWait)
 	defer cancel()
-	s.came = 1 // there may be events for which there is no room
+	s.fetchedEvents = 1 // there may be events for which there is no room
 	room, err := s.inFlight.Reserve(waiting)
 	if err != nil {
 		return nil, nil
 	}
-	s.came = 0
+	s.fetchedEvents = 0
 	err = consumer.Fetch(ctx, bus.MaxFetch, bus.FetchOptions{Bytes: room}, func(message *bus.Message) {
-		s.came++
-		ready = append(ready, s.arrive(message)...)
+		s.fetchedEvents++
+		ready = append(ready, s.takeMessage(message)...)
 	})
 	s.inFlight.Give(room)
 	if errors.Is(err, bus.ErrAway) {
@@ -101,8 +101,8 @@ func (s *session) fetch(ctx context.Context, consumer *bus.Consumer) (ready []*t
 	return ready, err
 }
 
-// arrive reads a message and returns the events whose deliveries may be made now.
-func (s *session) arrive(message *bus.Message) []*taken {
+// takeMessage reads a message and returns the events whose deliveries may be made now.
+func (s *session) takeMessage(message *bus.Message) []*takenEvent {
 	if s.ended.Has(message.Position()) { // its acknowledgement was lost
 		message.Ack()
 		return nil
@@ -110,13 +110,13 @@ func (s *session) arrive(message *bus.Message) []*taken {
 	if !s.inFlight.Add(message) {
 		return nil
 	}
-	t := s.read(message)
+	t := s.readEvent(message)
 	if t == nil { // fan-out handles it
 		s.stage.Done(message)
 		return nil
 	}
 	place := t.event.Place
-	if place > 0 && s.places.copied(place) {
+	if place > 0 && s.places.isCopy(place) {
 		s.stage.Done(message)
 		return nil
 	}
@@ -127,14 +127,14 @@ func (s *session) arrive(message *bus.Message) []*taken {
 	return ready
 }
 
-// read reads an event; nil: fan-out handles it.
-func (s *session) read(message *bus.Message) *taken {
+// readEvent reads an event; nil: fan-out handles it.
+func (s *session) readEvent(message *bus.Message) *takenEvent {
 	accepted, ok := s.m.options.Bus.ParseAccepted(message.Subject(), message.Header(), message.Body())
 	if ok {
 		if accepted.Unknown || accepted.Place == 0 {
 			return nil
 		}
-		return &taken{event: s.stage.OfREST(message, accepted), version: accepted.Version}
+		return &takenEvent{event: s.stage.OfREST(message, accepted), version: accepted.Version}
 	}
 	if message.Sequence < s.from {
 		return nil
@@ -143,14 +143,14 @@ func (s *session) read(message *bus.Message) *taken {
 	if err != nil || !event.Type.Valid() {
 		return nil // fan-out rejects it
 	}
-	return &taken{event: s.stage.OfBus(message, event)}
+	return &takenEvent{event: s.stage.OfBus(message, event)}
 }
 
-// overdue goes on past places whose events have ended, and asks the relay for other missing events.
-// After missingMost it goes on without them.
-func (s *session) overdue(ctx context.Context) ([]*taken, error) {
+// passMissing goes on past places whose events have ended, and asks the relay for other missing events.
+// After missingWait it goes on without them.
+func (s *session) passMissing(ctx context.Context) ([]*takenEvent, error) {
 	p, now := &s.places, time.Now()
-	if p.since.IsZero() || now.Sub(p.since) < askAfter || now.Sub(p.asked) < askAgain {
+	if p.since.IsZero() || now.Sub(p.since) < askAfter || now.Sub(p.asked) < askInterval {
 		return nil, nil
 	}
 	p.asked = now
@@ -166,17 +166,17 @@ func (s *session) overdue(ctx context.Context) ([]*taken, error) {
 		return nil, err
 	case err == nil && next > p.next: // the places up to next are settled, or their events have ended
 		return p.skip(now, min(next, max(low, p.next))), nil
-	case now.Sub(p.since) < missingMost:
+	case now.Sub(p.since) < missingWait:
 		s.m.options.Bus.AskPlaces(bus.MissingPlaces{Account: s.account, First: p.next, Last: low - 1})
 		return nil, nil
 	}
 	s.m.metrics.missing.Add(float64(low - p.next))
 	s.m.options.Logger.Warn("events that were committed don't come; later ones go on without them", "account", s.account, "from", p.next, "below", low)
-	return p.miss(now, low), nil
+	return p.passOver(now, low), nil
 }
 
-// admit makes the deliveries of events, in their order.
-func (s *session) admit(ctx context.Context, list []*taken) error {
+// makeDeliveries makes the deliveries of events, in their order.
+func (s *session) makeDeliveries(ctx context.Context, list []*takenEvent) error {
 	if len(list) == 0 {
 		return nil
 	}
@@ -202,8 +202,8 @@ func (s *session) admit(ctx context.Context, list []*taken) error {
 	return nil
 }
 
-// examined has the facts about each event of a list.
-type examined struct {
+// eventFacts has the facts about each event of a list.
+type eventFacts struct {
 	hooks     [][]*index.Hook
 	shipments []*int64 // nil: no ordered webhook gets the event
 	known     map[domain.DeliveryID]domain.Revision
@@ -211,7 +211,7 @@ type examined struct {
 
 // examine finds the subscribers of events, their shipments, and which of their deliveries have an
 // outcome. After it, the last numbers of all these webhooks and shipments are in memory.
-func (s *session) examine(ctx context.Context, list []*taken) (*examined, error) {
+func (s *session) examine(ctx context.Context, list []*takenEvent) (*eventFacts, error) {
 	hooks, shipments := make([][]*index.Hook, len(list)), make([]*int64, len(list))
 	for i, t := range list {
 		if err := s.m.options.Index.Await(ctx, t.version); err != nil {
@@ -225,22 +225,22 @@ func (s *session) examine(ctx context.Context, list []*taken) (*examined, error)
 			}
 		}
 	}
-	known, err := s.recorded(ctx, list, hooks)
+	known, err := s.recordedRevs(ctx, list, hooks)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.count(ctx, list, shipments, hooks, known); err != nil {
+	if err := s.readNumbers(ctx, list, shipments, hooks, known); err != nil {
 		return nil, err
 	}
-	if err := s.overlooked(ctx, list, shipments, hooks, known); err != nil {
+	if err := s.checkOverlooked(ctx, list, shipments, hooks, known); err != nil {
 		return nil, err
 	}
-	return &examined{hooks, shipments, known}, nil
+	return &eventFacts{hooks, shipments, known}, nil
 }
 
-// recorded asks the log which deliveries have an outcome, for the events that
+// recordedRevs asks the log which deliveries have an outcome, for the events that
 // may have been handed out before.
-func (s *session) recorded(ctx context.Context, list []*taken, hooks [][]*index.Hook) (map[domain.DeliveryID]domain.Revision, error) {
+func (s *session) recordedRevs(ctx context.Context, list []*takenEvent, hooks [][]*index.Hook) (map[domain.DeliveryID]domain.Revision, error) {
 	var ids []domain.DeliveryID
 	for i, t := range list {
 		if !t.event.Known {
@@ -256,11 +256,11 @@ func (s *session) recorded(ctx context.Context, list []*taken, hooks [][]*index.
 	return s.m.options.Log.Revs(ctx, s.account, ids)
 }
 
-// count reads the last numbers of webhooks and shipments that are not in memory. It reads a number again
+// readNumbers reads the last numbers of webhooks and shipments that are not in memory. It reads a number again
 // if a delivery has an outcome already: the owner before may have ended the delivery just now, and its
 // number must not be given twice. The greater number is right, because everything before a number in the
 // log has its outcome in the log, too.
-func (s *session) count(ctx context.Context, list []*taken, shipments []*int64, hooks [][]*index.Hook, known map[domain.DeliveryID]domain.Revision) error {
+func (s *session) readNumbers(ctx context.Context, list []*takenEvent, shipments []*int64, hooks [][]*index.Hook, known map[domain.DeliveryID]domain.Revision) error {
 	var keys []recorder.SequenceKey
 	s.mu.Lock()
 	asked := make(map[recorder.SequenceKey]bool)
@@ -293,15 +293,15 @@ func (s *session) count(ctx context.Context, list []*taken, shipments []*int64, 
 	defer s.mu.Unlock()
 	for _, key := range keys {
 		s.numbers[key] = max(last[key].Last, s.numbers[key])
-		s.missed(key, last[key].Missed)
+		s.noteMissed(key, last[key].Missed)
 	}
 	return nil
 }
 
-// overlooked returns errRestart if ORDER has a delivery that this session has not read. The owner before
+// checkOverlooked returns errRestart if ORDER has a delivery that this session has not read. The owner before
 // has stored it after that, when its attempt in flight had failed. Without a restart no dispatcher would
 // send it until the owner changes again.
-func (s *session) overlooked(ctx context.Context, list []*taken, shipments []*int64, hooks [][]*index.Hook, known map[domain.DeliveryID]domain.Revision) error {
+func (s *session) checkOverlooked(ctx context.Context, list []*takenEvent, shipments []*int64, hooks [][]*index.Hook, known map[domain.DeliveryID]domain.Revision) error {
 	if len(known) == 0 {
 		return nil
 	}
@@ -311,7 +311,7 @@ func (s *session) overlooked(ctx context.Context, list []*taken, shipments []*in
 		}
 		for _, hook := range hooks[i] {
 			id := domain.NewDeliveryID(list[i].event.Event.Key(), hook.ID)
-			if !known[id].HasOutcome() || hook.Config().Ordering != domain.OrderingShipment || s.has(id) || s.holds(hook.ID, *shipment, id) {
+			if !known[id].HasOutcome() || hook.Config().Ordering != domain.OrderingShipment || s.wasKept(id) || s.isQueued(hook.ID, *shipment, id) {
 				continue
 			}
 			asking, cancel := context.WithTimeout(ctx, askTime)
@@ -335,7 +335,7 @@ func (s *session) dispatch(event *pending.Event, hooks []*index.Hook, shipment *
 	var tasks []*domain.Task
 	for _, hook := range hooks {
 		id := domain.NewDeliveryID(key, hook.ID)
-		if known[id].HasOutcome() || s.has(id) {
+		if known[id].HasOutcome() || s.wasKept(id) {
 			continue
 		}
 		targets = append(targets, hook)
@@ -345,7 +345,7 @@ func (s *session) dispatch(event *pending.Event, hooks []*index.Hook, shipment *
 		})
 	}
 	if len(tasks) > 0 {
-		s.inFlight.More(event.Message, event.Extra(len(tasks)))
+		s.inFlight.AddBytes(event.Message, event.ExtraBytes(len(tasks)))
 	}
 	event.Begin(len(tasks))
 	for i, task := range tasks {

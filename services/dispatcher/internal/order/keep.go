@@ -26,8 +26,8 @@ const (
 	passTicks = 10
 )
 
-// look handles the deliveries that have become due.
-func (s *session) look(now time.Time) {
+// handleDue handles the deliveries that have become due.
+func (s *session) handleDue(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for len(s.waits) > 0 && !s.waits[0].at.After(now) {
@@ -43,7 +43,7 @@ func (s *session) look(now time.Time) {
 	}
 	if s.ticks%keepTicks == 0 {
 		for q := range s.fresh {
-			if e := q.unkept(); e != nil && now.Sub(e.at) >= patience && !q.keeping {
+			if e := q.firstUnkept(); e != nil && now.Sub(e.cameAt) >= patience && !q.keeping {
 				s.keepNext(q, now)
 			}
 		}
@@ -51,16 +51,16 @@ func (s *session) look(now time.Time) {
 	if s.ticks%passTicks == 0 {
 		for _, g := range s.groups {
 			for _, q := range g.queues {
-				s.pass(q, now)
+				s.passFirst(q, now)
 			}
 		}
 	}
 }
 
-// unkept returns the first entry that is neither kept nor in flight. It returns nil while an entry that is
+// firstUnkept returns the first entry that is neither kept nor in flight. It returns nil while an entry that is
 // not kept is in flight: everything before a kept entry must be kept, too, or the next owner would not know
 // their order.
-func (q *queue) unkept() *entry {
+func (q *queue) firstUnkept() *entry {
 	for i, e := range q.entries {
 		if e.kept {
 			continue
@@ -75,26 +75,26 @@ func (q *queue) unkept() *entry {
 
 // keepNext stores the first entry that is not kept. After that it stores the next one. s.mu is held.
 func (s *session) keepNext(q *queue, now time.Time) {
-	e := q.unkept()
+	e := q.firstUnkept()
 	if e == nil || s.over {
 		if e == nil && !q.busy {
 			delete(s.fresh, q)
 		}
 		return
 	}
-	why := s.reason(q, e)
+	why := s.waitReason(q, e)
 	next := *e.task
 	next.Rev = next.Rev.Next()
 	next.HeldAt = now
 	q.keeping, e.keeping = true, true
 	s.keeping++
 	s.m.options.Bus.KeepOrdered(&next, bus.Ordered{Sequence: e.number, Shipment: q.shipment, Gap: e.gap}, func(err error) {
-		go s.keptOne(q, e, &next, why, err)
+		go s.noteKept(q, e, &next, why, err)
 	})
 }
 
-// keptOne notes that an entry is kept, or could not be kept.
-func (s *session) keptOne(q *queue, e *entry, next *domain.Task, why domain.Change, err error) {
+// noteKept notes that an entry is kept, or could not be kept.
+func (s *session) noteKept(q *queue, e *entry, next *domain.Task, why domain.Change, err error) {
 	now := time.Now()
 	s.mu.Lock()
 	q.keeping, e.keeping = false, false
@@ -110,12 +110,12 @@ func (s *session) keptOne(q *queue, e *entry, next *domain.Task, why domain.Chan
 	}
 	s.mu.Unlock()
 	if job != nil {
-		s.m.options.Deliverer.Waits(job, next, why)
+		s.m.options.Deliverer.RecordWaiting(job, next, why)
 	}
 }
 
-// reason returns why an entry waits.
-func (s *session) reason(q *queue, e *entry) domain.Change {
+// waitReason returns why an entry waits.
+func (s *session) waitReason(q *queue, e *entry) domain.Change {
 	hook := q.group.hook
 	switch {
 	case hook.Config().Fault != "":
@@ -131,9 +131,9 @@ func (s *session) reason(q *queue, e *entry) domain.Change {
 	return domain.ChangeOverflow
 }
 
-// pass lets the second entry go out when the first one fails and the second has waited as long as the webhook demands;
+// passFirst lets the second entry go out when the first one fails and the second has waited as long as the webhook demands;
 // s.mu is held.
-func (s *session) pass(q *queue, now time.Time) {
+func (s *session) passFirst(q *queue, now time.Time) {
 	if q.busy || len(q.entries) < 2 || !q.entries[0].failed {
 		return
 	}
@@ -173,13 +173,13 @@ func (s *session) loadKept(ctx context.Context) error {
 	s.loaded = make(map[domain.DeliveryID]bool)
 	s.mu.Unlock()
 	for id, list := range lists {
-		hook, err := s.find(ctx, id)
+		hook, err := s.findWebhook(ctx, id)
 		if err != nil {
 			return err
 		}
 		if hook == nil {
 			for _, k := range list {
-				s.m.options.Deliverer.End(&deliver.Job{Task: k.task, Origin: orphan{s: s, task: k.task}}, domain.ChangeDeleted)
+				s.m.options.Deliverer.End(&deliver.Job{Task: k.task, Origin: orphanOrigin{s: s, task: k.task}}, domain.ChangeDeleted)
 			}
 			continue
 		}
@@ -194,7 +194,7 @@ func (s *session) loadKept(ctx context.Context) error {
 			}
 			s.loaded[k.task.Delivery] = true
 			s.append(q, &entry{
-				delivery: k.task.Delivery, number: k.position.Sequence, at: now, due: k.position.Due,
+				delivery: k.task.Delivery, number: k.position.Sequence, cameAt: now, due: k.position.Due,
 				kept: true, failed: k.task.Attempts > 0, gap: k.position.Gap,
 			}, since)
 		}
@@ -225,14 +225,14 @@ func (s *session) loadNumbers(ctx context.Context) error {
 	defer s.mu.Unlock()
 	for _, key := range keys {
 		// A kept delivery may have a number that the log does not have yet, and may end before the log has it.
-		s.numbers[key] = max(numbers[key].Last, s.kept(key))
-		s.missed(key, numbers[key].Missed)
+		s.numbers[key] = max(numbers[key].Last, s.lastKept(key))
+		s.noteMissed(key, numbers[key].Missed)
 	}
 	return nil
 }
 
-// find returns a webhook; nil: it was deleted.
-func (s *session) find(ctx context.Context, id domain.WebhookID) (*index.Hook, error) {
+// findWebhook returns a webhook; nil: it was deleted.
+func (s *session) findWebhook(ctx context.Context, id domain.WebhookID) (*index.Hook, error) {
 	type answer struct {
 		hook *index.Hook
 		err  error
@@ -247,16 +247,16 @@ func (s *session) find(ctx context.Context, id domain.WebhookID) (*index.Hook, e
 	}
 }
 
-// orphan is a delivery of a webhook that was deleted.
-type orphan struct {
-	deliver.Settled
+// orphanOrigin is a delivery of a webhook that was deleted.
+type orphanOrigin struct {
+	deliver.SettledOrigin
 
 	s    *session
 	task *domain.Task
 }
 
 // Stored implements deliver.Origin.
-func (o orphan) Stored() { go o.s.clear(o.task.Webhook, o.task.Delivery, math.MaxInt64) }
+func (o orphanOrigin) Stored() { go o.s.removeKept(o.task.Webhook, o.task.Delivery, math.MaxInt64) }
 
 // Abandoned implements deliver.Origin: the delivery is found again.
-func (orphan) Abandoned() {}
+func (orphanOrigin) Abandoned() {}

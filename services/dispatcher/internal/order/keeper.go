@@ -43,32 +43,32 @@ func newKeeper(m *Manager, account string, stop func()) *keeper {
 	return &keeper{m: m, account: account, stop: stop}
 }
 
-// changed is called when a webhook has changed.
-func (k *keeper) changed() {
-	if s := k.now(); s != nil {
+// wakeSession is called when a webhook has changed.
+func (k *keeper) wakeSession() {
+	if s := k.currentSession(); s != nil {
 		s.wake()
 	}
 }
 
-// restart ends the session, so that the next one reads everything again.
-func (k *keeper) restart() {
-	if s := k.now(); s != nil {
+// restartSession ends the session, so that the next one reads everything again.
+func (k *keeper) restartSession() {
+	if s := k.currentSession(); s != nil {
 		s.fail(errRestart)
 	}
 }
 
-// look makes the session check whether EVENTS is still the same stream.
-func (k *keeper) look() {
-	if s := k.now(); s != nil {
+// checkStream makes the session check whether EVENTS is still the same stream.
+func (k *keeper) checkStream() {
+	if s := k.currentSession(); s != nil {
 		s.doubtful.Store(true)
 		select {
-		case s.rouse <- struct{}{}:
+		case s.checkNow <- struct{}{}:
 		default:
 		}
 	}
 }
 
-func (k *keeper) now() *session {
+func (k *keeper) currentSession() *session {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.session
@@ -97,9 +97,9 @@ func newSession(m *Manager, account string) *session {
 		room = room.Part(room.Limit() / roomShare)
 	}
 	s := &session{
-		m: m, account: account, inFlight: admission.NewMessages(room), memory: m.options.Memory.Part(m.options.Memory.Limit() / memoryShare), ended: pending.NewAcknowledged(),
+		m: m, account: account, inFlight: admission.NewMessages(room), memory: m.options.Memory.Part(m.options.Memory.Limit() / memoryShare), ended: pending.NewAcknowledgedSet(),
 		groups: make(map[domain.WebhookID]*group), fresh: make(map[*queue]struct{}), failed: make(chan error, 1),
-		poked: make(chan struct{}, 1), rouse: make(chan struct{}, 1),
+		poked: make(chan struct{}, 1), checkNow: make(chan struct{}, 1),
 		numbers: make(map[recorder.SequenceKey]int64), gaps: make(map[recorder.SequenceKey]bool),
 	}
 	s.places.begin(0)
@@ -141,7 +141,7 @@ func (s *session) run(ctx context.Context, working func()) error {
 			s.fail(err)
 		}
 	})
-	err = s.work(taking)
+	err = s.sendDue(taking)
 	stop()
 	s.finish(ctx)
 	stopAttending()
@@ -151,13 +151,13 @@ func (s *session) run(ctx context.Context, working func()) error {
 	return err
 }
 
-// work sends the deliveries that are due, until ctx is done or something fails. While no delivery waits, work sleeps.
-func (s *session) work(ctx context.Context) error {
+// sendDue sends the deliveries that are due, until ctx is done or something fails. While no delivery waits, sendDue sleeps.
+func (s *session) sendDue(ctx context.Context) error {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
 	ticking := true
 	for {
-		if busy := s.waiting() > 0; busy != ticking {
+		if busy := s.countOpen() > 0; busy != ticking {
 			if ticking = busy; busy {
 				ticker.Reset(tick)
 			} else {
@@ -170,7 +170,7 @@ func (s *session) work(ctx context.Context) error {
 		case err := <-s.failed:
 			return err
 		case now := <-ticker.C:
-			s.look(now)
+			s.handleDue(now)
 		case <-s.poked:
 		}
 		s.pump(ctx)
@@ -186,7 +186,7 @@ func (s *session) finish(ctx context.Context) {
 	defer cancel()
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
-	for s.underWay() > 0 && ending.Err() == nil {
+	for s.countUnderWay() > 0 && ending.Err() == nil {
 		select {
 		case <-ticker.C:
 		case <-ending.Done():
@@ -201,7 +201,7 @@ func (s *session) takeOver(ctx context.Context) (bus.Taken, error) {
 	if err != nil {
 		return bus.Taken{}, err
 	}
-	taken, err := s.m.options.Bus.TakeEvents(ctx, s.account, s.m.options.Self, maxUnacknowledged, func() (uint64, error) { return s.first(ctx, before) })
+	taken, err := s.m.options.Bus.TakeEvents(ctx, s.account, s.m.options.Self, maxUnacknowledged, func() (uint64, error) { return s.firstSequence(ctx, before) })
 	if err != nil {
 		return bus.Taken{}, err
 	}
@@ -210,10 +210,10 @@ func (s *session) takeOver(ctx context.Context) (bus.Taken, error) {
 		return bus.Taken{}, err
 	}
 	s.created, s.suspect = state.Created, state.LastSeq
-	if err := s.start(ctx, state); err != nil {
+	if err := s.recordStart(ctx, state); err != nil {
 		return bus.Taken{}, err
 	}
-	if err := s.written(ctx); err != nil {
+	if err := s.awaitRecords(ctx); err != nil {
 		return bus.Taken{}, err
 	}
 	next, err := s.m.options.Log.NextPlace(ctx, s.account, 1)
@@ -227,10 +227,10 @@ func (s *session) takeOver(ctx context.Context) (bus.Taken, error) {
 	return taken, nil
 }
 
-// start records where the order starts, now that its consumer exists, and tells fan-out, which has kept the
+// recordStart records where the order starts, now that its consumer exists, and tells fan-out, which has kept the
 // account's events back until now.
-func (s *session) start(ctx context.Context, events bus.StreamState) error {
-	start, err := s.m.options.Log.StartOrder(ctx, recorder.OrderStart{Account: s.account, Created: events.Created.Truncate(time.Millisecond), From: s.m.from(s.account, events)})
+func (s *session) recordStart(ctx context.Context, events bus.StreamState) error {
+	start, err := s.m.options.Log.StartOrder(ctx, recorder.OrderStart{Account: s.account, Created: events.Created.Truncate(time.Millisecond), From: s.m.startSequence(s.account, events)})
 	if err != nil {
 		return err
 	}
@@ -239,16 +239,16 @@ func (s *session) start(ctx context.Context, events bus.StreamState) error {
 	known := s.m.starts[s.account]
 	s.m.mu.Unlock()
 	if !known.Created.Equal(start.Created) {
-		s.m.learn(start)
+		s.m.noteStarts(start)
 		s.m.options.Bus.Announce(bus.SubjectOrder, []byte(s.account))
 	}
 	return nil
 }
 
-// first returns where a new consumer of the account begins to read. Until the order has started, fan-out
+// firstSequence returns where a new consumer of the account begins to read. Until the order has started, fan-out
 // acknowledges no event that has a place, so the order needs no event that fan-out has acknowledged. If
 // the order has started before, its consumer was lost: then the new consumer reads the whole stream.
-func (s *session) first(ctx context.Context, before bus.StreamState) (uint64, error) {
+func (s *session) firstSequence(ctx context.Context, before bus.StreamState) (uint64, error) {
 	starts, err := s.m.recorded.ask(ctx)
 	if err != nil {
 		return 0, err
@@ -265,9 +265,9 @@ func (s *session) first(ctx context.Context, before bus.StreamState) (uint64, er
 	return fanout.Acknowledged + 1, nil
 }
 
-// written waits until the records that are on the bus are in the database. These records name the deliveries that the
+// awaitRecords waits until the records that are on the bus are in the database. These records name the deliveries that the
 // owner before has finished.
-func (s *session) written(ctx context.Context) error {
+func (s *session) awaitRecords(ctx context.Context) error {
 	_, err := s.m.written.ask(ctx)
 	return err
 }

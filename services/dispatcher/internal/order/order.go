@@ -41,7 +41,7 @@ type Deliverer interface {
 	Room(ctx context.Context) error
 	Offer(hook *index.Hook, job *deliver.Job)
 	End(job *deliver.Job, how domain.Change)
-	Waits(job *deliver.Job, next *domain.Task, why domain.Change)
+	RecordWaiting(job *deliver.Job, next *domain.Task, why domain.Change)
 	Cap(hook *index.Hook) int
 	Circuit(hook *index.Hook) (open bool, nextProbe time.Time)
 	TryProbe(hook *index.Hook) bool
@@ -93,13 +93,13 @@ const (
 )
 
 const (
-	// reload is how often the starts of orders are read again, because the announcement of a start
-	// may be lost. While events wait for a start, they are read every reloadSoon.
-	reload     = 10 * time.Second
-	reloadSoon = time.Second
-	// identifySoon is how long after a failure the bus is asked again which stream EVENTS is. Events of accounts
+	// reloadInterval is how often the starts of orders are read again, because the announcement of a start
+	// may be lost. While events wait for a start, they are read every reloadRetryInterval.
+	reloadInterval      = 10 * time.Second
+	reloadRetryInterval = time.Second
+	// identifyRetryInterval is how long after a failure the bus is asked again which stream EVENTS is. Events of accounts
 	// with ordering wait for the answer.
-	identifySoon = 100 * time.Millisecond
+	identifyRetryInterval = 100 * time.Millisecond
 	// maxAwaiting is how many events of an account may wait until its order has started.
 	maxAwaiting = 4096
 	// awaitShare: the events of all accounts together that wait until their order has started take at most this part of
@@ -113,32 +113,32 @@ const (
 type Manager struct {
 	options  Options
 	metrics  *metrics
-	any      atomic.Bool // at least one account uses order
-	events   together[struct{}, bus.StreamState]
-	recorded together[struct{}, []recorder.OrderStart]
-	written  together[struct{}, struct{}] // see recordsWritten
-	numbers  together[recorder.SequenceKey, map[recorder.SequenceKey]recorder.Numbers]
+	ordering atomic.Bool // at least one account uses order
+	events   sharedQuery[struct{}, bus.StreamState]
+	recorded sharedQuery[struct{}, []recorder.OrderStart]
+	written  sharedQuery[struct{}, struct{}] // see recordsWritten
+	numbers  sharedQuery[recorder.SequenceKey, map[recorder.SequenceKey]recorder.Numbers]
 
-	mu       sync.Mutex
-	owned    [domain.Shards]bool
-	wanted   map[string]bool // accounts that use order, or used it before
-	starts   map[string]recorder.OrderStart
-	created  time.Time        // of the stream EVENTS, in milliseconds; zero: EVENTS may be another stream now
-	latest   map[string]start // where the order of an account will start; see Ready
-	awaiting map[string][]waiting
-	awaited  int64 // bytes of the events that wait
-	keepers  map[string]*keeper
-	running  context.Context //nolint:containedctx // of Run
-	working  sync.WaitGroup
-	poke     signal.Signal
-	news     atomic.Bool // an order may have started that is not in starts
+	mu            sync.Mutex
+	owned         [domain.Shards]bool
+	wanted        map[string]bool // accounts that use order, or used it before
+	starts        map[string]recorder.OrderStart
+	created       time.Time               // of the stream EVENTS, in milliseconds; zero: EVENTS may be another stream now
+	plannedStarts map[string]plannedStart // where the order of an account will start; see Ready
+	awaiting      map[string][]waitingEvent
+	awaited       int64 // bytes of the events that wait
+	keepers       map[string]*keeper
+	running       context.Context //nolint:containedctx // of Run
+	working       sync.WaitGroup
+	poke          signal.Signal
+	news          atomic.Bool // an order may have started that is not in starts
 }
 
 // New returns a manager; Run makes it work.
 func New(options Options) *Manager {
 	m := &Manager{
-		options: options, metrics: newMetrics(options.Metrics), wanted: make(map[string]bool), starts: make(map[string]recorder.OrderStart), latest: make(map[string]start),
-		awaiting: make(map[string][]waiting), keepers: make(map[string]*keeper), poke: signal.New(),
+		options: options, metrics: newMetrics(options.Metrics), wanted: make(map[string]bool), starts: make(map[string]recorder.OrderStart), plannedStarts: make(map[string]plannedStart),
+		awaiting: make(map[string][]waitingEvent), keepers: make(map[string]*keeper), poke: signal.New(),
 	}
 	events := options.Bus.Stream(bus.StreamEvents)
 	m.events.m, m.events.question = m, func(ctx context.Context, _ []struct{}) (bus.StreamState, error) { return events.State(ctx) }
@@ -158,52 +158,52 @@ func (m *Manager) Own(shard int, owned bool) {
 	m.poke.Give()
 }
 
-// Changed is called when a webhook, or its circuit, has changed.
-func (m *Manager) Changed(hook *index.Hook) {
+// WebhookChanged is called when a webhook, or its circuit, has changed.
+func (m *Manager) WebhookChanged(hook *index.Hook) {
 	config := hook.Config()
 	ordered := config.Ordering == domain.OrderingShipment && !config.Deleted
-	if !ordered && !m.any.Load() {
+	if !ordered && !m.ordering.Load() {
 		return
 	}
 	m.mu.Lock()
 	if ordered && !m.wanted[hook.Account] {
 		m.wanted[hook.Account] = true
-		m.any.Store(true)
+		m.ordering.Store(true)
 		m.poke.Give()
 	}
 	keeper := m.keepers[hook.Account]
 	m.mu.Unlock()
 	if keeper != nil {
-		keeper.changed()
+		keeper.wakeSession()
 	}
 }
 
-// Heard is called for an announcement about the order of an account: the order has started, an event
+// OrderAnnounced is called for an announcement about the order of an account: the order has started, an event
 // needs it, or the relay has restored deliveries that wait in it.
-func (m *Manager) Heard(account string, restored bool) {
+func (m *Manager) OrderAnnounced(account string, restored bool) {
 	if !domain.ValidAccount(account) {
 		return
 	}
 	m.mu.Lock()
 	m.wanted[account] = true
-	m.any.Store(true)
+	m.ordering.Store(true)
 	keeper := m.keepers[account]
 	m.mu.Unlock()
 	if keeper != nil && restored {
-		keeper.restart()
+		keeper.restartSession()
 	}
 	m.news.Store(true)
 	m.poke.Give()
 }
 
-// waiting is an event for which Route does not know yet which of the two handles it.
-type waiting struct {
+// waitingEvent is an event for which Route does not know yet which of the two handles it.
+type waitingEvent struct {
 	bytes int64
 	again func()
 }
 
-// start is a place in EVENTS from which an order is kept.
-type start struct {
+// plannedStart is a place in EVENTS from which an order is kept.
+type plannedStart struct {
 	created time.Time // of the stream
 	from    uint64
 }
@@ -212,26 +212,26 @@ type start struct {
 // events of these accounts back already. Their order will start at that end, however long the start takes. So
 // everything that is published after Ready is in order. The error is that of the bus or ctx's.
 func (m *Manager) Ready(ctx context.Context) error {
-	return m.note(ctx, func(events bus.StreamState) (uint64, error) { return events.LastSeq + 1, nil })
+	return m.planStarts(ctx, func(events bus.StreamState) (uint64, error) { return events.LastSeq + 1, nil })
 }
 
 // Begin is Ready for a dispatcher that takes no events yet. An API that has switched order on may have found no
 // dispatcher that takes events, so Begin notes the first event that fan-out has not been handed. Then everything that
 // was published since the API's answer is in order, too. Call Begin when all webhooks are loaded.
 func (m *Manager) Begin(ctx context.Context) error {
-	return m.note(ctx, func(events bus.StreamState) (uint64, error) {
+	return m.planStarts(ctx, func(events bus.StreamState) (uint64, error) {
 		fanout, err := m.options.Bus.Stream(bus.StreamEvents).ConsumerState(ctx, bus.ConsumerFanout)
 		return min(fanout.Delivered, events.LastSeq) + 1, err
 	})
 }
 
-// note notes the sequence from which each order that has not started will be kept.
-func (m *Manager) note(ctx context.Context, from func(bus.StreamState) (uint64, error)) error {
+// planStarts notes the sequence from which each order that has not started will be kept.
+func (m *Manager) planStarts(ctx context.Context, from func(bus.StreamState) (uint64, error)) error {
 	var begin []string
 	m.mu.Lock()
 	for account := range m.wanted {
 		_, started := m.starts[account]
-		if _, noted := m.latest[account]; !started && !noted {
+		if _, noted := m.plannedStarts[account]; !started && !noted {
 			begin = append(begin, account)
 		}
 	}
@@ -250,18 +250,18 @@ func (m *Manager) note(ctx context.Context, from func(bus.StreamState) (uint64, 
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, account := range begin {
-		if _, noted := m.latest[account]; !noted {
-			m.latest[account] = start{events.Created, first}
+		if _, noted := m.plannedStarts[account]; !noted {
+			m.plannedStarts[account] = plannedStart{events.Created, first}
 		}
 	}
 	return nil
 }
 
-// from returns the sequence in EVENTS at which the order of an account will start; events is the present state of EVENTS.
-func (m *Manager) from(account string, events bus.StreamState) uint64 {
+// startSequence returns the sequence in EVENTS at which the order of an account will start; events is the present state of EVENTS.
+func (m *Manager) startSequence(account string, events bus.StreamState) uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if at, noted := m.latest[account]; noted && at.created.Equal(events.Created) {
+	if at, noted := m.plannedStarts[account]; noted && at.created.Equal(events.Created) {
 		return at.from
 	}
 	return events.LastSeq + 1
@@ -269,7 +269,7 @@ func (m *Manager) from(account string, events bus.StreamState) uint64 {
 
 // Route returns which dispatcher handles an event.
 func (m *Manager) Route(account string, place int64, sequence uint64, rest bool) Route {
-	if rest && place == 0 || place == 0 && !m.any.Load() {
+	if rest && place == 0 || place == 0 && !m.ordering.Load() {
 		return Fanout
 	}
 	m.mu.Lock()
@@ -299,11 +299,11 @@ func (m *Manager) Await(account string, bytes int64, again func()) bool {
 		return false
 	}
 	first := len(m.awaiting[account]) == 0
-	m.awaiting[account] = append(m.awaiting[account], waiting{bytes, again})
+	m.awaiting[account] = append(m.awaiting[account], waitingEvent{bytes, again})
 	m.awaited += bytes
 	if first { // the owner may not know yet that it owns the order
 		m.wanted[account] = true
-		m.any.Store(true)
+		m.ordering.Store(true)
 		m.options.Bus.Announce(bus.SubjectOrder, []byte(account))
 		m.news.Store(true)
 	}
@@ -316,16 +316,16 @@ func (m *Manager) Run(ctx context.Context) error {
 	m.mu.Lock()
 	m.running = ctx
 	m.mu.Unlock()
-	m.working.Go(func() { m.follow(ctx) })
+	m.working.Go(func() { m.followStream(ctx) })
 	for next := time.Now(); ctx.Err() == nil; {
 		if m.news.Swap(false) || !time.Now().Before(next) {
-			wait := reload
-			if !m.load(ctx) || m.waits() {
-				wait = reloadSoon
+			wait := reloadInterval
+			if !m.loadStarts(ctx) || m.hasAwaiting() {
+				wait = reloadRetryInterval
 			}
 			next = time.Now().Add(wait)
 		}
-		m.apply()
+		m.syncKeepers()
 		select {
 		case <-ctx.Done():
 		case <-m.poke:
@@ -336,42 +336,42 @@ func (m *Manager) Run(ctx context.Context) error {
 	return nil
 }
 
-// follow keeps track of which stream EVENTS is, until ctx is done. It does not need the database: fan-out must
-// hand on the events of accounts with ordering while the database is away, too. Otherwise these events would
-// take the memory of all accounts.
-func (m *Manager) follow(ctx context.Context) {
+// followStream keeps m.created, the time at which the stream EVENTS was created, up to date until ctx is done: a stream
+// that was made anew has another. followStream works without the database, because fan-out hands on events of accounts
+// with ordering while the database is away. Otherwise these events would fill the memory of all accounts.
+func (m *Manager) followStream(ctx context.Context) {
 	reconnects, stop := m.options.Bus.Reconnects()
 	defer stop()
 	for ctx.Err() == nil {
-		wait := reload
-		if !m.identify(ctx) {
-			wait = identifySoon
+		wait := reloadInterval
+		if !m.identifyStream(ctx) {
+			wait = identifyRetryInterval
 		}
 		select {
 		case <-ctx.Done():
 		case <-reconnects:
-			m.doubt()
+			m.doubtStream()
 		case <-time.After(wait):
 		}
 	}
 }
 
-// doubt notes that EVENTS may be another stream now. No event from NATS is routed until the bus has been asked.
-func (m *Manager) doubt() {
+// doubtStream forgets m.created, because EVENTS may be another stream now. No event from NATS is routed until the bus has been asked.
+func (m *Manager) doubtStream() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.created = time.Time{}
 	for _, k := range m.keepers {
-		k.look()
+		k.checkStream()
 	}
 }
 
-// identify asks the bus which stream EVENTS is, unless that is known and no account uses order. False: the bus can't be asked.
-func (m *Manager) identify(ctx context.Context) bool {
+// identifyStream asks the bus which stream EVENTS is, unless that is known and no account uses order. False: the bus can't be asked.
+func (m *Manager) identifyStream(ctx context.Context) bool {
 	m.mu.Lock()
 	known := !m.created.IsZero()
 	m.mu.Unlock()
-	if known && !m.any.Load() {
+	if known && !m.ordering.Load() {
 		return true
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTime)
@@ -383,31 +383,31 @@ func (m *Manager) identify(ctx context.Context) bool {
 	m.mu.Lock()
 	m.created = events.Created.Truncate(time.Millisecond)
 	m.mu.Unlock()
-	m.release()
+	m.routeAwaiting()
 	return true
 }
 
-// waits reports whether an event waits for the start of an order.
-func (m *Manager) waits() bool {
+// hasAwaiting reports whether an event waits for the start of an order.
+func (m *Manager) hasAwaiting() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.awaiting) > 0
 }
 
-// load reads where the order of each account has started. It returns false if the database can't be asked.
-func (m *Manager) load(ctx context.Context) bool {
+// loadStarts reads where the order of each account has started. It returns false if the database can't be asked.
+func (m *Manager) loadStarts(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	starts, err := m.options.Log.OrderStarts(ctx)
 	if err != nil {
 		return false
 	}
-	m.learn(starts...)
+	m.noteStarts(starts...)
 	return true
 }
 
-// learn notes where orders have started, and routes the events that have waited for that.
-func (m *Manager) learn(starts ...recorder.OrderStart) {
+// noteStarts notes where orders have started, and routes the events that have waited for that.
+func (m *Manager) noteStarts(starts ...recorder.OrderStart) {
 	if len(starts) == 0 {
 		return
 	}
@@ -415,16 +415,16 @@ func (m *Manager) learn(starts ...recorder.OrderStart) {
 	for _, start := range starts {
 		m.wanted[start.Account] = true
 		m.starts[start.Account] = start
-		delete(m.latest, start.Account)
+		delete(m.plannedStarts, start.Account)
 	}
-	m.any.Store(true)
+	m.ordering.Store(true)
 	m.mu.Unlock()
-	m.release()
+	m.routeAwaiting()
 }
 
-// release routes again all events that waited and whose route is known now.
-func (m *Manager) release() {
-	var again []waiting
+// routeAwaiting routes again all events that waited and whose route is known now.
+func (m *Manager) routeAwaiting() {
+	var again []waitingEvent
 	m.mu.Lock()
 	for account, list := range m.awaiting {
 		if start, started := m.starts[account]; !started || !start.Created.Equal(m.created) {
@@ -442,8 +442,8 @@ func (m *Manager) release() {
 	}
 }
 
-// apply starts a keeper for each account that this dispatcher owns, and stops the others.
-func (m *Manager) apply() {
+// syncKeepers starts a keeper for each account that this dispatcher owns, and stops the others.
+func (m *Manager) syncKeepers() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for account := range m.wanted {

@@ -5,14 +5,14 @@ import "time"
 // places puts events that REST accepted into the order of their places. An event without a place stays
 // behind all events that came before it.
 type places struct {
-	next    int64            // the place of the event that is taken next
-	early   map[int64]*taken // by place
-	arrived []*taken         // all events that wait, in the order of their arrival
-	since   time.Time        // when the wait for next began; zero: nothing waits
-	asked   time.Time        // when the relay was last asked for the event with the place next
-	first   int64            // the first value of next
-	missed  []span           // places that were waited for in vain
-	late    map[int64]bool   // places of missed whose event has come since
+	next    int64                 // the place of the event that is taken next
+	early   map[int64]*takenEvent // by place
+	arrived []*takenEvent         // all events that wait, in the order of their arrival
+	since   time.Time             // when the wait for next began; zero: nothing waits
+	asked   time.Time             // when the relay was last asked for the event with the place next
+	first   int64                 // the first value of next
+	missed  []span                // places that were waited for in vain
+	late    map[int64]bool        // places of missed whose event has come since
 }
 
 // span is a range of places: from is in it, below is not.
@@ -20,12 +20,12 @@ type span struct{ from, below int64 }
 
 // begin begins at a place: all events with lower places are settled.
 func (p *places) begin(next int64) {
-	*p = places{next: next, first: next, early: make(map[int64]*taken)}
+	*p = places{next: next, first: next, early: make(map[int64]*takenEvent)}
 }
 
-// copied reports whether a message is a copy: this session has taken the event with that place already, or has gone
+// isCopy reports whether a message is a copy: this session has taken the event with that place already, or has gone
 // past the place because the event has ended. The relay makes copies of events that an API is slow to publish.
-func (p *places) copied(place int64) bool {
+func (p *places) isCopy(place int64) bool {
 	switch {
 	case place >= p.next:
 		return p.early[place] != nil
@@ -43,14 +43,14 @@ func (p *places) copied(place int64) bool {
 }
 
 // add takes an event and returns the events whose deliveries may be made now, in order.
-func (p *places) add(now time.Time, t *taken) []*taken {
+func (p *places) add(now time.Time, t *takenEvent) []*takenEvent {
 	place := t.event.Place
 	switch {
 	case len(p.arrived) == 0 && place == p.next && place > 0:
 		p.next++
-		return []*taken{t}
+		return []*takenEvent{t}
 	case len(p.arrived) == 0 && place < p.next: // it has no place, or a lower place than next
-		return []*taken{t}
+		return []*takenEvent{t}
 	}
 	if len(p.arrived) == 0 {
 		p.since = now
@@ -62,8 +62,8 @@ func (p *places) add(now time.Time, t *taken) []*taken {
 	return p.ready(now)
 }
 
-// miss goes on at the place to without the missing events before it, which may still come.
-func (p *places) miss(now time.Time, to int64) []*taken {
+// passOver goes on at the place to without the missing events before it, which may still come.
+func (p *places) passOver(now time.Time, to int64) []*takenEvent {
 	p.missed = append(p.missed, span{p.next, to})
 	if p.late == nil {
 		p.late = make(map[int64]bool)
@@ -72,14 +72,14 @@ func (p *places) miss(now time.Time, to int64) []*taken {
 }
 
 // skip goes on at the place to, because no event with a lower place will come.
-func (p *places) skip(now time.Time, to int64) []*taken {
+func (p *places) skip(now time.Time, to int64) []*takenEvent {
 	p.next = to
 	return p.ready(now)
 }
 
 // ready returns the events whose turn it is. The event that arrived first goes first unless it waits for its place,
 // so that the order does not depend on how many events were waiting.
-func (p *places) ready(now time.Time) (list []*taken) {
+func (p *places) ready(now time.Time) (list []*takenEvent) {
 	for {
 		for len(p.arrived) > 0 && p.arrived[0].out {
 			p.arrived = p.arrived[1:]

@@ -9,14 +9,14 @@ const (
 	// memoryShare: the deliveries of one account take at most this part of the memory
 	// for deliveries that have not ended.
 	memoryShare = 2
-	// entriesLeast is how many deliveries of an account may wait however many other accounts have.
-	entriesLeast = 1024
+	// minEntries is how many deliveries of an account may wait however many other accounts have.
+	minEntries = 1024
 )
 
 // awaitMemory waits until there is memory for more deliveries of the account that wait for their turn. Until
 // then the account's further events stay on the bus. Other accounts are not held up.
 func (s *session) awaitMemory(ctx context.Context) error {
-	if s.waiting() < entriesLeast {
+	if s.countOpen() < minEntries {
 		return nil
 	}
 	s.m.metrics.full.Inc()

@@ -20,7 +20,7 @@ import (
 func TestWhatWaitsIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		const half = 4 * entriesLeast
+		const half = 4 * minEntries
 		metrics := newMetrics(prometheus.NewRegistry())
 		m := &Manager{options: Options{Bus: named{}, Memory: admission.NewBudget(memoryShare * half * entrySize)}, metrics: metrics}
 		begin := func(account string) *session { return newSession(m, account) }
@@ -28,7 +28,7 @@ func TestWhatWaitsIsBounded(t *testing.T) {
 			q := s.group(&index.Hook{ID: domain.WebhookID("wh_" + s.account)}).queue(1)
 			for range n {
 				q.busy = true // nothing goes out
-				s.append(q, &entry{kept: true}, s.trimmed)
+				s.append(q, &entry{kept: true}, s.trimmedAt)
 			}
 			return q
 		}
@@ -51,13 +51,13 @@ func TestWhatWaitsIsBounded(t *testing.T) {
 			t.Error("another account waits because of the first")
 		}
 		fill(other, 1)
-		fill(third, entriesLeast-1)
+		fill(third, minEntries-1)
 		if len(enters(third)) == 0 {
 			t.Error("an account with few deliveries waits for the others")
 		}
 		greedy.mu.Lock()
-		for range entriesLeast { // what the third has is over the whole
-			greedy.remove(q, q.entries[0], true, greedy.trimmed)
+		for range minEntries { // what the third has is over the whole
+			greedy.remove(q, q.entries[0], true, greedy.trimmedAt)
 		}
 		greedy.mu.Unlock()
 		synctest.Wait()
@@ -74,7 +74,7 @@ func TestWhatWaitsIsBounded(t *testing.T) {
 		before := testutil.ToFloat64(metrics.waiting)
 		other.mu.Lock()
 		for _, q := range other.groups["wh_other"].queues {
-			other.remove(q, q.entries[0], true, other.trimmed)
+			other.remove(q, q.entries[0], true, other.trimmedAt)
 		}
 		other.mu.Unlock()
 		if after := testutil.ToFloat64(metrics.waiting); after != before {
@@ -90,7 +90,7 @@ func TestWhatIsNotRoutedIsBounded(t *testing.T) {
 	const most, size, accounts = 1 << 20, 1 << 10, 8
 	m := &Manager{
 		options: Options{Bus: named{}, Room: admission.NewBudget(awaitShare * most)}, created: time.Unix(1, 0),
-		wanted: make(map[string]bool), starts: make(map[string]recorder.OrderStart), awaiting: make(map[string][]waiting),
+		wanted: make(map[string]bool), starts: make(map[string]recorder.OrderStart), awaiting: make(map[string][]waitingEvent),
 	}
 	again := 0
 	fill := func() (n int) {
@@ -109,7 +109,7 @@ func TestWhatIsNotRoutedIsBounded(t *testing.T) {
 		account := fmt.Sprintf("a%d", i)
 		m.starts[account] = recorder.OrderStart{Account: account, Created: m.created}
 	}
-	m.release()
+	m.routeAwaiting()
 	if again != waiting {
 		t.Errorf("%d are routed, and %d waited", again, waiting)
 	}
@@ -124,7 +124,7 @@ func TestAReconnectionForgetsNoStart(t *testing.T) {
 	t.Parallel()
 	stream := time.Unix(1, 0)
 	m := &Manager{created: stream, starts: map[string]recorder.OrderStart{"a": {Account: "a", Created: stream, From: 5}}}
-	m.any.Store(true)
+	m.ordering.Store(true)
 	check := func(when string, of map[uint64]Route) {
 		t.Helper()
 		for sequence, want := range of {
@@ -134,7 +134,7 @@ func TestAReconnectionForgetsNoStart(t *testing.T) {
 		}
 	}
 	check("before,", map[uint64]Route{4: Fanout, 5: Order})
-	m.doubt()
+	m.doubtStream()
 	check("reconnected,", map[uint64]Route{4: Unknown, 5: Unknown})
 	if got := m.Route("a", 7, 4, true); got != Order {
 		t.Errorf("an event of REST with a place is for %d, want %d", got, Order)

@@ -25,7 +25,7 @@ const (
 // pump offers the deliveries that may go out.
 func (s *session) pump(ctx context.Context) {
 	now := time.Now()
-	var jobs, kept []*sending
+	var jobs, kept []*dueDelivery
 	s.mu.Lock()
 	for id, g := range s.groups {
 		if s.over {
@@ -35,7 +35,7 @@ func (s *session) pump(ctx context.Context) {
 			delete(s.groups, id)
 			continue
 		}
-		jobs, kept = s.choose(g, now, jobs, kept)
+		jobs, kept = s.takeDue(g, now, jobs, kept)
 	}
 	s.mu.Unlock()
 	for _, t := range jobs {
@@ -46,8 +46,8 @@ func (s *session) pump(ctx context.Context) {
 	}
 }
 
-// choose takes the deliveries of a webhook that may go out now; s.mu is held.
-func (s *session) choose(g *group, now time.Time, jobs, kept []*sending) (_, _ []*sending) {
+// takeDue takes the deliveries of a webhook that may go out now; s.mu is held.
+func (s *session) takeDue(g *group, now time.Time, jobs, kept []*dueDelivery) (_, _ []*dueDelivery) {
 	if len(g.due) == 0 || g.hook.Inactive() && !g.hook.Config().Deleted {
 		return jobs, kept
 	}
@@ -77,10 +77,10 @@ func (s *session) choose(g *group, now time.Time, jobs, kept []*sending) (_, _ [
 		}
 		q.busy, sent = true, true
 		g.offered++
-		t := &sending{s: s, q: q, e: e, probe: probe}
+		t := &dueDelivery{s: s, q: q, e: e, probe: probe}
 		if e.task == nil {
 			g.bodies++
-			t.read = true
+			t.fromOrder = true
 			kept = append(kept, t)
 		} else {
 			t.task = e.task
@@ -95,7 +95,7 @@ func (s *session) choose(g *group, now time.Time, jobs, kept []*sending) (_, _ [
 
 // sendKept reads deliveries from ORDER and offers them. It leaves out those that have ended: another run of
 // them was asked for, or the owner before recorded their end and stopped before it removed them from ORDER.
-func (s *session) sendKept(ctx context.Context, kept []*sending) {
+func (s *session) sendKept(ctx context.Context, kept []*dueDelivery) {
 	ids := make([]domain.DeliveryID, len(kept))
 	for i, t := range kept {
 		ids[i] = t.e.delivery
@@ -112,31 +112,31 @@ func (s *session) sendKept(ctx context.Context, kept []*sending) {
 		slots <- struct{}{}
 		reading.Go(func() {
 			defer func() { <-slots }()
-			t.fetch(ctx, revs[t.e.delivery])
+			t.readAndOffer(ctx, revs[t.e.delivery])
 		})
 	}
 	reading.Wait()
 }
 
-// sending is a delivery that the deliverer has, or that is being read for the deliverer. It implements
+// dueDelivery is a delivery that the deliverer has, or that is being read for the deliverer. It implements
 // deliver.Origin and deliver.Keeper.
-type sending struct {
-	s     *session
-	q     *queue
-	e     *entry
-	task  *domain.Task
-	job   *deliver.Job
-	probe bool
-	read  bool // the delivery was read from ORDER
+type dueDelivery struct {
+	s         *session
+	q         *queue
+	e         *entry
+	task      *domain.Task
+	job       *deliver.Job
+	probe     bool
+	fromOrder bool // the delivery was read from ORDER
 
 	stored uint64 // the sequence of its message in ORDER; 0: there is none
 
-	again bool // another attempt follows
-	next  time.Time
+	retrying bool // another attempt follows
+	next     time.Time
 }
 
-// fetch reads the delivery from ORDER and offers it.
-func (t *sending) fetch(ctx context.Context, rev domain.Revision) {
+// readAndOffer reads the delivery from ORDER and offers it.
+func (t *dueDelivery) readAndOffer(ctx context.Context, rev domain.Revision) {
 	reading, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	subject := bus.OrderSubject(&domain.Task{Account: t.s.account, Webhook: t.q.group.hook.ID, Delivery: t.e.delivery})
@@ -146,18 +146,18 @@ func (t *sending) fetch(ctx context.Context, rev domain.Revision) {
 		t.Abandoned()
 		return
 	case message == nil: // the message is lost and will be restored, or the delivery has ended and was cleared
-		t.leaveEnded(reading)
+		t.removeEndedElsewhere(reading)
 		return
 	}
 	t.stored = message.Sequence
 	task, err := bus.ParseTask(message.Header, message.Body)
 	if err != nil {
 		t.s.m.options.Logger.Error("a delivery that waited for its turn can't be read", "delivery", t.e.delivery, "error", err)
-		t.leave(false)
+		t.removeUnsent(false)
 		return
 	}
 	if task.Rev.WentOn(rev) { // compared with the message as it is now: the relay may have restored a later state
-		t.leaveEnded(reading)
+		t.removeEndedElsewhere(reading)
 		return
 	}
 	task.Sequence, task.Shipment = t.e.number, t.q.shipment
@@ -166,11 +166,11 @@ func (t *sending) fetch(ctx context.Context, rev domain.Revision) {
 	t.offer()
 }
 
-// leaveEnded removes a delivery that has ended elsewhere. The log knows whether the delivery has arrived,
+// removeEndedElsewhere removes a delivery that has ended elsewhere. The log knows whether the delivery has arrived,
 // once it has all records that are on the bus.
-func (t *sending) leaveEnded(ctx context.Context) {
+func (t *dueDelivery) removeEndedElsewhere(ctx context.Context) {
 	key := recorder.SequenceKey{Webhook: t.q.group.hook.ID, Shipment: t.q.shipment}
-	err := t.s.written(ctx)
+	err := t.s.awaitRecords(ctx)
 	var numbers map[recorder.SequenceKey]recorder.Numbers
 	if err == nil {
 		numbers, err = t.s.m.numbers.ask(ctx, key)
@@ -179,61 +179,61 @@ func (t *sending) leaveEnded(ctx context.Context) {
 		t.Abandoned()
 		return
 	}
-	t.leave(numbers[key].Missed != t.e.number)
+	t.removeUnsent(numbers[key].Missed != t.e.number)
 }
 
-// leave removes a delivery that has ended already, without an attempt.
-func (t *sending) leave(arrived bool) {
+// removeUnsent removes a delivery that has ended already, without an attempt.
+func (t *dueDelivery) removeUnsent(arrived bool) {
 	if t.probe {
 		t.s.m.options.Deliverer.DropProbe(t.q.group.hook)
 	}
-	t.end(arrived)
+	t.removeEntry(arrived)
 }
 
-func (t *sending) offer() {
+func (t *dueDelivery) offer() {
 	t.task.Gap = t.e.gap
 	t.job = &deliver.Job{Task: t.task, Origin: t, Lane: deliver.Ordered, Keeper: t, Probe: t.probe}
 	t.s.m.options.Deliverer.Offer(t.q.group.hook, t.job)
 }
 
 // Schedule implements deliver.Keeper.
-func (t *sending) Schedule(task *domain.Task, at time.Time, done func(error)) {
-	t.keep(task, at, done)
+func (t *dueDelivery) Schedule(task *domain.Task, at time.Time, done func(error)) {
+	t.keepTask(task, at, done)
 }
 
 // Hold implements deliver.Keeper.
-func (t *sending) Hold(task *domain.Task, done func(error)) { t.keep(task, time.Time{}, done) }
+func (t *dueDelivery) Hold(task *domain.Task, done func(error)) { t.keepTask(task, time.Time{}, done) }
 
-func (t *sending) keep(task *domain.Task, at time.Time, done func(error)) {
+func (t *dueDelivery) keepTask(task *domain.Task, at time.Time, done func(error)) {
 	position := bus.Ordered{Sequence: t.e.number, Shipment: t.q.shipment, Due: at, Gap: t.e.gap}
 	t.s.m.options.Bus.KeepOrdered(task, position, func(err error) {
 		if err == nil {
-			t.again, t.next = true, at
+			t.retrying, t.next = true, at
 		}
 		done(err)
 	})
 }
 
 // Emitting implements deliver.Origin.
-func (t *sending) Emitting() *domain.Event {
+func (t *dueDelivery) Emitting() *domain.Event {
 	if t.e.event == nil {
 		return nil
 	}
 	return t.e.event.Emitting()
 }
 
-// Settler implements deliver.Origin.
-func (t *sending) Settler() record.Settler {
+// SettlingEvent implements deliver.Origin.
+func (t *dueDelivery) SettlingEvent() record.SettlingEvent {
 	if t.e.event == nil {
 		return nil
 	}
-	return t.e.event.Settler()
+	return t.e.event.SettlingEvent()
 }
 
 // Stored implements deliver.Origin. Only now may the next delivery of the shipment go out.
-func (t *sending) Stored() {
-	if !t.again {
-		t.end(t.job.Status() == domain.StatusDelivered)
+func (t *dueDelivery) Stored() {
+	if !t.retrying {
+		t.removeEntry(t.job.Status() == domain.StatusDelivered)
 		return
 	}
 	s, now := t.s, time.Now()
@@ -250,8 +250,8 @@ func (t *sending) Stored() {
 	s.wake()
 }
 
-// end removes the delivery from its queue.
-func (t *sending) end(arrived bool) {
+// removeEntry removes the delivery from its queue.
+func (t *dueDelivery) removeEntry(arrived bool) {
 	s, now := t.s, time.Now()
 	s.mu.Lock()
 	event := t.e.event
@@ -263,23 +263,23 @@ func (t *sending) end(arrived bool) {
 		event.Stored()
 	}
 	if t.stored > 0 { // a message that the relay restores after this one stays
-		go s.clear(t.q.group.hook.ID, t.e.delivery, t.stored)
+		go s.removeKept(t.q.group.hook.ID, t.e.delivery, t.stored)
 	}
 	s.wake()
 }
 
 // release ends the count of the delivery as one that the deliverer has; s.mu is held.
-func (t *sending) release() {
+func (t *dueDelivery) release() {
 	t.q.busy = false
 	t.q.group.offered--
-	if t.read {
+	if t.fromOrder {
 		t.q.group.bodies--
 	}
 }
 
 // Abandoned implements deliver.Origin. The delivery stays in its queue, and
 // is tried again with the next tick.
-func (t *sending) Abandoned() {
+func (t *dueDelivery) Abandoned() {
 	s := t.s
 	if t.probe {
 		s.m.options.Deliverer.DropProbe(t.q.group.hook)
@@ -291,9 +291,9 @@ func (t *sending) Abandoned() {
 	t.q.group.due = append([]*queue{t.q}, t.q.group.due...)
 }
 
-// clear removes a delivery that has ended from ORDER. If that fails, the next owner finds the delivery
+// removeKept removes a delivery that has ended from ORDER. If that fails, the next owner finds the delivery
 // there, and the log tells that it has ended.
-func (s *session) clear(webhook domain.WebhookID, id domain.DeliveryID, last uint64) {
+func (s *session) removeKept(webhook domain.WebhookID, id domain.DeliveryID, last uint64) {
 	ctx, cancel := context.WithTimeout(context.Background(), askTime)
 	defer cancel()
 	subject := bus.OrderSubject(&domain.Task{Account: s.account, Webhook: webhook, Delivery: id})

@@ -16,23 +16,23 @@ import (
 
 // session keeps the order of one account from one change of its owner to the next.
 type session struct {
-	m        *Manager
-	account  string
-	stage    *pending.Stage
-	inFlight *admission.Messages
-	memory   *admission.Budget // for entries; part of the Manager's memory
-	ended    *pending.Acknowledged
-	places   places      // only the goroutine that takes events uses places and trimmed
-	trimmed  time.Time   // when it was last checked whether numbers can leave memory
-	trimming atomic.Bool // numbers are being removed from memory
-	created  time.Time   // of EVENTS
-	from     uint64      // see recorder.OrderStart
-	suspect  uint64      // events up to this sequence may have been handed out before
-	came     int         // events that the last fetch has brought; only the goroutine that takes events uses it
-	doubtful atomic.Bool // EVENTS may be another stream now
-	rouse    chan struct{}
-	failed   chan error
-	poked    chan struct{}
+	m             *Manager
+	account       string
+	stage         *pending.Stage
+	inFlight      *admission.Messages
+	memory        *admission.Budget // for entries; part of the Manager's memory
+	ended         *pending.AcknowledgedSet
+	places        places      // only the goroutine that takes events uses places and trimmed
+	trimmedAt     time.Time   // when it was last checked whether numbers can leave memory
+	trimming      atomic.Bool // numbers are being removed from memory
+	created       time.Time   // of EVENTS
+	from          uint64      // see recorder.OrderStart
+	suspect       uint64      // events up to this sequence may have been handed out before
+	fetchedEvents int         // events that the last fetch has brought; only the goroutine that takes events uses it
+	doubtful      atomic.Bool // EVENTS may be another stream now
+	checkNow      chan struct{}
+	failed        chan error
+	poked         chan struct{}
 
 	mu      sync.Mutex
 	over    bool
@@ -77,7 +77,7 @@ type queue struct {
 type entry struct {
 	delivery domain.DeliveryID
 	number   int64
-	at       time.Time // when the delivery came
+	cameAt   time.Time // when the delivery came
 	due      time.Time // time of the next attempt; zero: as soon as it is the entry's turn
 	task     *domain.Task
 	event    *pending.Event
@@ -127,7 +127,7 @@ func (s *session) enqueue(event *pending.Event, hook *index.Hook, shipment int64
 		delete(s.gaps, key)
 		q.gap = true
 	}
-	s.append(q, &entry{delivery: task.Delivery, number: task.Sequence, at: now, task: task, event: event}, now)
+	s.append(q, &entry{delivery: task.Delivery, number: task.Sequence, cameAt: now, task: task, event: event}, now)
 	s.fresh[q] = struct{}{}
 }
 
@@ -145,8 +145,8 @@ func (s *session) append(q *queue, e *entry, now time.Time) {
 	}
 }
 
-// kept returns the greatest number of a kept delivery of a webhook and shipment; s.mu is held.
-func (s *session) kept(key recorder.SequenceKey) int64 {
+// lastKept returns the greatest number of a kept delivery of a webhook and shipment; s.mu is held.
+func (s *session) lastKept(key recorder.SequenceKey) int64 {
 	g := s.groups[key.Webhook]
 	if g == nil || g.queues[key.Shipment] == nil {
 		return 0
@@ -161,9 +161,9 @@ func (s *session) kept(key recorder.SequenceKey) int64 {
 	return greatest
 }
 
-// missed notes the number of the last delivery of a webhook and shipment that did not arrive. The
+// noteMissed notes the number of the last delivery of a webhook and shipment that did not arrive. The
 // delivery after it gets the mark of a gap, whether it waits already or is still to come. s.mu is held.
-func (s *session) missed(key recorder.SequenceKey, number int64) {
+func (s *session) noteMissed(key recorder.SequenceKey, number int64) {
 	if number == 0 {
 		return
 	}
@@ -179,15 +179,15 @@ func (s *session) missed(key recorder.SequenceKey, number int64) {
 	}
 }
 
-// has reports whether the session before had kept a delivery.
-func (s *session) has(id domain.DeliveryID) bool {
+// wasKept reports whether the session before had kept a delivery.
+func (s *session) wasKept(id domain.DeliveryID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.loaded[id]
 }
 
-// holds reports whether a delivery waits in its queue.
-func (s *session) holds(webhook domain.WebhookID, shipment int64, id domain.DeliveryID) bool {
+// isQueued reports whether a delivery waits in its queue.
+func (s *session) isQueued(webhook domain.WebhookID, shipment int64, id domain.DeliveryID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g := s.groups[webhook]
@@ -267,8 +267,8 @@ func (s *session) remove(q *queue, e *entry, arrived bool, now time.Time) {
 	}
 }
 
-// underWay returns how many deliveries the deliverer has or are being stored in ORDER.
-func (s *session) underWay() (n int) {
+// countUnderWay returns how many deliveries the deliverer has or are being stored in ORDER.
+func (s *session) countUnderWay() (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, g := range s.groups {
@@ -277,8 +277,8 @@ func (s *session) underWay() (n int) {
 	return n + s.keeping
 }
 
-// waiting returns how many deliveries have not ended.
-func (s *session) waiting() int {
+// countOpen returns how many deliveries have not ended.
+func (s *session) countOpen() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.entries

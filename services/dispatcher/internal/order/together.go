@@ -9,19 +9,19 @@ import (
 	"waybill.dev/shared/bus"
 )
 
-// together joins callers that ask at the same time. After all of them have asked, it puts one question about everything that
+// sharedQuery joins callers that ask at the same time. After all of them have asked, it puts one question about everything that
 // they ask for. So a dispatcher that takes over 1,000 accounts asks the bus or the database twice, and not 1,000 times; and
 // 1,000 accounts with an event each ask for their numbers in a few queries.
-type together[Q, T any] struct {
+type sharedQuery[Q, T any] struct {
 	m        *Manager
 	question func(ctx context.Context, about []Q) (T, error)
 
 	mu     sync.Mutex
 	asking bool
-	next   *answer[Q, T] // the answer to the question that is put next; nil: no caller waits for it
+	next   *sharedAnswer[Q, T] // the answer to the question that is put next; nil: no caller waits for it
 }
 
-type answer[Q, T any] struct {
+type sharedAnswer[Q, T any] struct {
 	about []Q
 	done  chan struct{}
 	value T
@@ -30,10 +30,10 @@ type answer[Q, T any] struct {
 
 // ask returns the answer to a question that is put after this call. The answer also covers what other callers ask about, and must
 // not be changed. Only goroutines of Manager.working may call ask. The error is that of the question, or ctx's if ctx ends first.
-func (t *together[Q, T]) ask(ctx context.Context, about ...Q) (T, error) {
+func (t *sharedQuery[Q, T]) ask(ctx context.Context, about ...Q) (T, error) {
 	t.mu.Lock()
 	if t.next == nil {
-		t.next = &answer[Q, T]{done: make(chan struct{})}
+		t.next = &sharedAnswer[Q, T]{done: make(chan struct{})}
 	}
 	a := t.next
 	a.about = append(a.about, about...)
@@ -52,7 +52,7 @@ func (t *together[Q, T]) ask(ctx context.Context, about ...Q) (T, error) {
 }
 
 // put puts the question again as long as a caller waits for an answer.
-func (t *together[Q, T]) put() {
+func (t *sharedQuery[Q, T]) put() {
 	for {
 		t.mu.Lock()
 		a := t.next

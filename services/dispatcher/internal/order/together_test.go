@@ -13,7 +13,7 @@ func TestWhoAsksTogetherGetsALaterAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		put := 0
 		m := &Manager{running: t.Context()}
-		asked := together[int, int]{m: m, question: func(_ context.Context, about []int) (int, error) {
+		asked := sharedQuery[int, int]{m: m, question: func(_ context.Context, about []int) (int, error) {
 			put++
 			if put == 2 && len(about) != 10 {
 				t.Errorf("the second question is about %v, want what ten have asked", about)

@@ -31,23 +31,23 @@ func HandedOut(ctx context.Context, events Consumers) (uint64, error) {
 // a server may forget when it crashes.
 const acknowledgedSize = 1 << 16
 
-// Acknowledged remembers the events that were acknowledged last. A server that crashes forgets
+// AcknowledgedSet remembers the events that were acknowledged last. A server that crashes forgets
 // acknowledgements of the last tenth of a second and hands these events out again. It may be
 // used concurrently.
-type Acknowledged struct {
+type AcknowledgedSet struct {
 	mu   sync.Mutex
 	set  map[bus.Position]struct{}
 	ring []bus.Position
 	next int
 }
 
-// NewAcknowledged returns an Acknowledged that remembers nothing yet.
-func NewAcknowledged() *Acknowledged {
-	return &Acknowledged{set: make(map[bus.Position]struct{})}
+// NewAcknowledgedSet returns an AcknowledgedSet that remembers nothing yet.
+func NewAcknowledgedSet() *AcknowledgedSet {
+	return &AcknowledgedSet{set: make(map[bus.Position]struct{})}
 }
 
 // Add remembers an event.
-func (a *Acknowledged) Add(event bus.Position) {
+func (a *AcknowledgedSet) Add(event bus.Position) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.ring) < acknowledgedSize {
@@ -61,7 +61,7 @@ func (a *Acknowledged) Add(event bus.Position) {
 }
 
 // Has reports whether an event is remembered.
-func (a *Acknowledged) Has(event bus.Position) bool {
+func (a *AcknowledgedSet) Has(event bus.Position) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	_, ok := a.set[event]

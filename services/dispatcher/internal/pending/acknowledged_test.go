@@ -26,7 +26,7 @@ func TestWhatMayHaveBeenHandedOut(t *testing.T) {
 			t.Errorf("after %d up to %d, %v; want %d", delivered, got, err, want)
 		}
 	}
-	a := pending.NewAcknowledged()
+	a := pending.NewAcknowledgedSet()
 	const many = 1<<16 + 10
 	for n := range uint64(many) {
 		a.Add(at(n))

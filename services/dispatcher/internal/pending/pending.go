@@ -56,7 +56,7 @@ func (s *Stage) OfBus(m *bus.Message, event domain.Event) *Event {
 // Begin sets how many deliveries the event has. An event without deliveries is done when that is stored.
 func (g *Event) Begin(deliveries int) {
 	if deliveries == 0 {
-		g.stage.Emitter.Emit(record.Item{Event: g.Emitting(), Settled: g.settled(), Done: g.done})
+		g.stage.Emitter.Emit(record.Item{Event: g.Emitting(), Settled: g.settledKey(), Done: g.done})
 		return
 	}
 	g.epoch = record.EpochOf(g.stage.Server())
@@ -67,8 +67,8 @@ func (g *Event) Begin(deliveries int) {
 // the same body.
 const jobBytes = 1 << 10
 
-// Extra returns how much memory the event takes in addition to the message that brought it.
-func (g *Event) Extra(jobs int) int64 {
+// ExtraBytes returns how much memory the event takes in addition to the message that brought it.
+func (g *Event) ExtraBytes(jobs int) int64 {
 	extra := int64(jobs) * jobBytes
 	if !g.REST { // its payload is not the message's body but was made from it
 		extra += int64(len(g.Event.Payload))
@@ -85,8 +85,8 @@ func (g *Event) Emitting() *domain.Event {
 	return &g.Event
 }
 
-// settled returns the key that removes the event from the outbox; nil: the event is not in the outbox.
-func (g *Event) settled() *domain.EventKey {
+// settledKey returns the key that removes the event from the outbox; nil: the event is not in the outbox.
+func (g *Event) settledKey() *domain.EventKey {
 	if !g.REST {
 		return nil
 	}
@@ -94,15 +94,15 @@ func (g *Event) settled() *domain.EventKey {
 	return &key
 }
 
-// Settler implements deliver.Origin.
-func (g *Event) Settler() record.Settler {
+// SettlingEvent implements deliver.Origin.
+func (g *Event) SettlingEvent() record.SettlingEvent {
 	if !g.REST {
 		return nil
 	}
 	return g
 }
 
-// Settle implements record.Settler.
+// Settle implements record.SettlingEvent.
 func (g *Event) Settle(n int) *record.Item {
 	if int(g.unstored.Load()) != n || g.abandoned.Load() {
 		return nil
@@ -115,19 +115,19 @@ func (g *Event) Settle(n int) *record.Item {
 // A bus that is lost may take outcomes with it that the database does not have, and an event that was settled before
 // them would never be sent again.
 func (g *Event) settlement() *record.Item {
-	return &record.Item{Settled: g.settled(), In: g.epoch, Done: g.done}
+	return &record.Item{Settled: g.settledKey(), In: g.epoch, Done: g.done}
 }
 
 // Stored implements deliver.Origin.
-func (g *Event) Stored() { g.end() }
+func (g *Event) Stored() { g.endDelivery() }
 
 // Abandoned implements deliver.Origin.
 func (g *Event) Abandoned() {
 	g.abandoned.Store(true)
-	g.end()
+	g.endDelivery()
 }
 
-func (g *Event) end() {
+func (g *Event) endDelivery() {
 	if g.unstored.Add(-1) > 0 {
 		return
 	}

@@ -24,7 +24,7 @@ type auth struct {
 }
 
 // authenticate prepares how callbacks of a webhook are authenticated.
-func (p *Prepared) authenticate(kept domain.Secret) error {
+func (p *CallbackParts) authenticate(kept domain.Secret) error {
 	if kept == "" {
 		return nil
 	}
@@ -47,12 +47,12 @@ func (p *Prepared) authenticate(kept domain.Secret) error {
 	return nil
 }
 
-func identityOf(of *receiverauth.Auth) (*egress.Identity, error) {
-	pair, err := of.KeyPair()
+func identityOf(auth *receiverauth.Auth) (*egress.Identity, error) {
+	pair, err := auth.KeyPair()
 	if err != nil {
 		return nil, err
 	}
-	authorities, err := of.Authorities()
+	authorities, err := auth.Authorities()
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func (p *Poster) exchange(ctx context.Context, a *auth, request *egress.Request,
 		request.Identity = identity
 		return p.client.Post(ctx, request), nil
 	}
-	asked := &asking{client: p.client, userAgent: userAgent, timeout: cmp.Or(request.Timeout, domain.DefaultTimeout)}
+	asked := &tokenCaller{client: p.client, userAgent: userAgent, timeout: cmp.Or(request.Timeout, domain.DefaultTimeout)}
 	deadline := time.Now().Add(asked.timeout)
 	token, err := a.tokens.get(ctx, asked, deadline, "")
 	if err != nil {
@@ -85,7 +85,7 @@ func (p *Poster) exchange(ctx context.Context, a *auth, request *egress.Request,
 	}
 	own := len(request.Header)
 	request.Header = append(request.Header, egress.Field{Name: headerAuthorization, Value: receiverauth.BearerValue(token)})
-	request.Timeout = left(deadline)
+	request.Timeout = timeLeft(deadline)
 	response := p.client.Post(ctx, request)
 	if response.Status != http.StatusUnauthorized {
 		return response, nil
@@ -94,9 +94,9 @@ func (p *Poster) exchange(ctx context.Context, a *auth, request *egress.Request,
 		return response, err
 	}
 	request.Header[own].Value = receiverauth.BearerValue(token)
-	request.Timeout = left(deadline)
+	request.Timeout = timeLeft(deadline)
 	return p.client.Post(ctx, request), nil
 }
 
-// left returns the time until a deadline. It is never 0, because 0 means no limit.
-func left(deadline time.Time) time.Duration { return max(time.Until(deadline), 1) }
+// timeLeft returns the time until a deadline. It is never 0, because 0 means no limit.
+func timeLeft(deadline time.Time) time.Duration { return max(time.Until(deadline), 1) }

@@ -55,7 +55,7 @@ func config(t *testing.T, target string, of *receiverauth.Auth, change ...func(*
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &index.Config{Webhook: w, Prepared: prepared}
+	return &index.Config{Webhook: w, Preparation: prepared}
 }
 
 func send(p *post.Poster, c *index.Config) deliver.Response {

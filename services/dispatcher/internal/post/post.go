@@ -23,14 +23,14 @@ func New(client Client) *Poster { return &Poster{client: client} }
 
 // Post implements deliver.Poster. The client checks the URL again before it is used.
 func (p *Poster) Post(ctx context.Context, r *deliver.Request) deliver.Response {
-	prepared, ok := r.Config.Prepared.(*Prepared)
+	prepared, ok := r.Config.Preparation.(*CallbackParts)
 	if !ok || prepared.current == nil {
 		return deliver.Response{Class: domain.ClassRefused, Failure: string(egress.CodeURL), Error: egress.CodeURL.Text()}
 	}
 	signer := prepared
 	if r.WrongSecret {
 		var err error
-		if signer, err = prepared.stranger(); err != nil {
+		if signer, err = prepared.withUnknownKeys(); err != nil {
 			return deliver.Response{Class: domain.ClassRefused, Error: err.Error()}
 		}
 	}
@@ -64,7 +64,7 @@ func (p *Poster) Post(ctx context.Context, r *deliver.Request) deliver.Response 
 
 // header returns the headers of a callback: first Waybill's, then the webhook's own, which can't
 // have the name of one of Waybill's.
-func (p *Poster) header(prepared *Prepared, r *deliver.Request, signature string) []egress.Field {
+func (p *Poster) header(prepared *CallbackParts, r *deliver.Request, signature string) []egress.Field {
 	h := make([]egress.Field, 0, 8+len(prepared.headers))
 	h = egress.Callback{
 		UserAgent: r.UserAgent, ID: r.ID, At: r.At, Signature: signature, Delivery: string(r.Delivery), Attempt: r.Attempt,

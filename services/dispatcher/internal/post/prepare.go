@@ -13,8 +13,8 @@ import (
 	"waybill.dev/shared/signature"
 )
 
-// Prepared is what callbacks of one state of a webhook have in common.
-type Prepared struct {
+// CallbackParts is what callbacks of one state of a webhook have in common.
+type CallbackParts struct {
 	headers []egress.Field
 	names   []string // of headers
 	current *signature.Signer
@@ -27,11 +27,11 @@ type Prepared struct {
 }
 
 // Prepare implements index.Prepare.
-func Prepare(w *domain.Webhook) (index.Prepared, error) {
+func Prepare(w *domain.Webhook) (index.Preparation, error) {
 	if w.Deleted {
-		return &Prepared{}, nil
+		return &CallbackParts{}, nil
 	}
-	p := &Prepared{headers: make([]egress.Field, 0, len(w.Headers))}
+	p := &CallbackParts{headers: make([]egress.Field, 0, len(w.Headers))}
 	for _, h := range w.Headers {
 		name := http.CanonicalHeaderKey(h.Name)
 		p.headers = append(p.headers, egress.Field{Name: name, Value: h.Value.Reveal()})
@@ -59,7 +59,7 @@ func Prepare(w *domain.Webhook) (index.Prepared, error) {
 }
 
 // sign returns the value of the webhook-signature header.
-func (p *Prepared) sign(id string, at time.Time, body []byte) string {
+func (p *CallbackParts) sign(id string, at time.Time, body []byte) string {
 	if p.asymmetric == nil {
 		return p.signer(at).Sign(id, at, body)
 	}
@@ -70,14 +70,14 @@ func (p *Prepared) sign(id string, at time.Time, body []byte) string {
 	return p.signer(at).Sign(id, at, body) + " " + signed
 }
 
-// stranger returns a Prepared that signs in the same versions, with new keys that are used
+// withUnknownKeys returns CallbackParts that signs in the same versions, with new keys that are used
 // only here: no receiver knows them.
-func (p *Prepared) stranger() (*Prepared, error) {
+func (p *CallbackParts) withUnknownKeys() (*CallbackParts, error) {
 	key, err := signature.ParseSecret(domain.NewSecret().Reveal())
 	if err != nil {
 		return nil, fmt.Errorf("make a secret: %w", err)
 	}
-	other := &Prepared{current: signature.NewSigner(key)}
+	other := &CallbackParts{current: signature.NewSigner(key)}
 	if p.asymmetric != nil {
 		other.asymmetric = &asymmetric{keys: []signature.PrivateKey{signature.NewPrivateKey()}, until: make([]time.Time, 1), alone: p.asymmetric.alone}
 	}
@@ -85,7 +85,7 @@ func (p *Prepared) stranger() (*Prepared, error) {
 }
 
 // signer returns the signer for a time: during the overlap of a rotation it signs with both secrets.
-func (p *Prepared) signer(at time.Time) *signature.Signer {
+func (p *CallbackParts) signer(at time.Time) *signature.Signer {
 	if p.overlap != nil && at.Before(p.overlapUntil) {
 		return p.overlap
 	}

@@ -20,16 +20,16 @@ import (
 
 // These constants are how long a token is used.
 const (
-	tokenMargin  = time.Minute     // a token is not used for this long before its end
-	tokenUnknown = 5 * time.Minute // how long a token is used if the server does not say when it ends
-	tokenMost    = 24 * time.Hour
-	maxToken     = 8 << 10 // bytes
+	tokenMargin      = time.Minute     // a token is not used for this long before its end
+	defaultTokenLife = 5 * time.Minute // how long a token is used if the server does not say when it ends
+	maxTokenLife     = 24 * time.Hour
+	maxToken         = 8 << 10 // bytes
 )
 
 // tokens has the token of one state of a webhook. Attempts share the token. While there is none,
 // they wait together for one request.
 type tokens struct {
-	of   *receiverauth.Auth
+	auth *receiverauth.Auth
 	form url.Values // of each request
 
 	asking singleflight.Group
@@ -39,20 +39,20 @@ type tokens struct {
 	until time.Time
 }
 
-func newTokens(of *receiverauth.Auth) *tokens {
-	t := &tokens{of: of, form: url.Values{"grant_type": {"client_credentials"}}}
-	if of.Scope != "" {
-		t.form.Set("scope", of.Scope)
+func newTokens(auth *receiverauth.Auth) *tokens {
+	t := &tokens{auth: auth, form: url.Values{"grant_type": {"client_credentials"}}}
+	if auth.Scope != "" {
+		t.form.Set("scope", auth.Scope)
 	}
-	if of.Audience != "" {
-		t.form.Set("audience", of.Audience)
+	if auth.Audience != "" {
+		t.form.Set("audience", auth.Audience)
 	}
 	return t
 }
 
 // get returns a token other than stale, until the deadline. Its error is a failure.
-func (t *tokens) get(ctx context.Context, by *asking, deadline time.Time, stale string) (string, error) {
-	if token := t.good(stale); token != "" {
+func (t *tokens) get(ctx context.Context, by *tokenCaller, deadline time.Time, stale string) (string, error) {
+	if token := t.usableToken(stale); token != "" {
 		return token, nil
 	}
 	// The request serves all attempts that wait, so it has a timeout of its own.
@@ -68,8 +68,8 @@ func (t *tokens) get(ctx context.Context, by *asking, deadline time.Time, stale 
 	}
 }
 
-// good returns the token, unless it is stale or about to end; empty: there is no good token.
-func (t *tokens) good(stale string) string {
+// usableToken returns the token, unless it is stale or about to end; empty: there is no good token.
+func (t *tokens) usableToken(stale string) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.token == stale || !time.Now().Before(t.until) {
@@ -79,31 +79,31 @@ func (t *tokens) good(stale string) string {
 }
 
 // renew asks for a token, for the attempts that wait now and those that come later.
-func (t *tokens) renew(ctx context.Context, by *asking) (string, error) {
-	if token := t.good(""); token != "" {
+func (t *tokens) renew(ctx context.Context, by *tokenCaller) (string, error) {
+	if token := t.usableToken(""); token != "" {
 		return token, nil // the token came a moment ago
 	}
 	began := time.Now()
-	token, life, err := t.ask(ctx, by, began.Add(by.timeout))
+	token, life, err := t.fetchToken(ctx, by, began.Add(by.timeout))
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.token, t.until = token, began.Add(life-tokenMargin)
 	return token, err
 }
 
-// asking is what a request for a token needs in addition to the webhook's settings.
-type asking struct {
+// tokenCaller is what a request for a token needs in addition to the webhook's settings.
+type tokenCaller struct {
 	client    Client
 	userAgent string
 	timeout   time.Duration
 }
 
-// ask asks the token server (RFC 6749, section 4.4): with id and secret in the header or, if the
+// fetchToken asks the token server (RFC 6749, section 4.4): with id and secret in the header or, if the
 // server does not accept that header, with both in the body.
-func (t *tokens) ask(ctx context.Context, by *asking, deadline time.Time) (token string, life time.Duration, err error) {
-	name, secret := url.QueryEscape(t.of.ClientID), url.QueryEscape(t.of.ClientSecret.Reveal())
+func (t *tokens) fetchToken(ctx context.Context, by *tokenCaller, deadline time.Time) (token string, life time.Duration, err error) {
+	name, secret := url.QueryEscape(t.auth.ClientID), url.QueryEscape(t.auth.ClientSecret.Reveal())
 	request := &egress.Request{
-		URL: t.of.TokenURL, Body: []byte(t.form.Encode()), Timeout: left(deadline), Whole: true,
+		URL: t.auth.TokenURL, Body: []byte(t.form.Encode()), Timeout: timeLeft(deadline), Whole: true,
 		Header: []egress.Field{
 			{Name: "Content-Type", Value: "application/x-www-form-urlencoded"}, {Name: "Accept", Value: "application/json"},
 			{Name: "User-Agent", Value: by.userAgent}, {Name: headerAuthorization, Value: receiverauth.BasicValue(name, secret)},
@@ -113,7 +113,7 @@ func (t *tokens) ask(ctx context.Context, by *asking, deadline time.Time) (token
 	if response.Status == http.StatusUnauthorized {
 		request.Header = request.Header[:len(request.Header)-1]
 		request.Body = []byte(t.form.Encode() + "&client_id=" + name + "&client_secret=" + secret)
-		request.Timeout = left(deadline)
+		request.Timeout = timeLeft(deadline)
 		response = by.client.Post(ctx, request)
 	}
 	switch {
@@ -164,7 +164,7 @@ func readToken(body string) (token string, life time.Duration, err error) {
 func lifeOf(raw json.RawMessage) time.Duration {
 	seconds, err := strconv.ParseFloat(strings.Trim(string(raw), `"`), 64)
 	if err != nil || math.IsNaN(seconds) {
-		return tokenUnknown + tokenMargin
+		return defaultTokenLife + tokenMargin
 	}
-	return time.Duration(min(max(seconds, 0), tokenMost.Seconds()) * float64(time.Second))
+	return time.Duration(min(max(seconds, 0), maxTokenLife.Seconds()) * float64(time.Second))
 }

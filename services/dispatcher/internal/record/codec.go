@@ -75,11 +75,11 @@ const (
 
 // entry is an encoded item, ready for a batch.
 type entry struct {
-	encoded []byte     // the item's parts, in the order of the lists
-	ends    [lists]int // of each part in encoded
-	in      Epoch      // see Item
-	of      Settler
-	done    func()
+	encoded      []byte     // the item's parts, in the order of the lists
+	ends         [lists]int // of each part in encoded
+	in           Epoch      // see Item
+	outcomeEvent SettlingEvent
+	done         func()
 }
 
 // part returns what an item adds to a list on the server; empty: nothing. The settlement of an event is left out if its
@@ -97,7 +97,7 @@ func (e *entry) part(list int, server string) []byte {
 
 // newEntry encodes an item.
 func newEntry(item *Item) entry {
-	e := entry{in: item.In, of: item.Of, done: item.Done}
+	e := entry{in: item.In, outcomeEvent: item.OutcomeEvent, done: item.Done}
 	room := 96 // enough for a settlement
 	if o := item.Outcome; o != nil {
 		room = 240

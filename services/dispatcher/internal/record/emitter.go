@@ -28,13 +28,13 @@ const (
 	// acknowledgement waits for a record. A message of one item costs as much as a message of a hundred: at 100
 	// events/s, a message for each item took a quarter of all that the dispatcher and the bus do.
 	linger = 40 * time.Millisecond
-	// enough is the most items that a batch has.
-	enough = 200
+	// maxBatchItems is the most items that a batch has.
+	maxBatchItems = 200
 	// lingerInTurn is how long a batch waits if it has an outcome of an ordered delivery, because the
 	// next delivery of the shipment goes out when the outcome is stored.
 	lingerInTurn = 5 * time.Millisecond
-	// outstanding is how many batches may wait for the bus at once.
-	outstanding = 4
+	// maxOutstanding is how many batches may wait for the bus at once.
+	maxOutstanding = 4
 	// maxBatch is the size in bytes from which a batch is closed. The bus refuses 1 MiB, and one
 	// more item has some 270 KiB at most.
 	maxBatch = 448 << 10
@@ -49,13 +49,14 @@ type Item struct {
 	// is left out, because the bus may have lost outcomes that the database does not have yet.
 	In     Epoch
 	Health *domain.HealthChange
-	// Of is the event that the outcome belongs to, if that event is to be settled; otherwise nil.
-	Of   Settler
-	Done func() // called once the bus has stored the item, on a goroutine that it must not block
+	// OutcomeEvent is the event that the outcome belongs to, if that event is to be settled; otherwise nil.
+	OutcomeEvent SettlingEvent
+	Done         func() // called once the bus has stored the item, on a goroutine that it must not block
 }
 
-// Settler is an event that is settled when each of its deliveries has a stored outcome.
-type Settler interface {
+// SettlingEvent is an event whose deliveries are being recorded. When each delivery has a stored outcome, an item
+// marks the event as settled. A settled event is never sent again.
+type SettlingEvent interface {
 	// Settle is called once for each batch with outcomes of the event, with their number. If all other
 	// outcomes are stored, it returns the item that settles the event, which goes into the batch behind
 	// them; otherwise nil.
@@ -65,11 +66,11 @@ type Settler interface {
 // Emitter gathers items into batches and stores them on the bus, and tries for ever if needed. It
 // accepts every item, so callers ask Full before they begin work that leads to more items.
 type Emitter struct {
-	publisher Publisher
-	log       *slog.Logger
-	enough    int          // items of a batch
-	most      int64        // bytes with which the emitter is full
-	bytes     atomic.Int64 // bytes of items that are not stored yet
+	publisher  Publisher
+	log        *slog.Logger
+	batchItems int          // items of a batch
+	maxBytes   int64        // bytes with which the emitter is full
+	bytes      atomic.Int64 // bytes of items that are not stored yet
 
 	mu         sync.Mutex
 	pending    []entry
@@ -86,15 +87,15 @@ type Emitter struct {
 // stage writes at a time; no batch has more. Run makes the emitter work.
 func NewEmitter(publisher Publisher, rows int, most int64, log *slog.Logger) *Emitter {
 	e := &Emitter{
-		publisher: publisher, log: log, enough: min(rows, enough), most: most, wake: signal.New(), full: signal.New(),
-		inTurn: signal.New(), slots: make(chan struct{}, outstanding),
+		publisher: publisher, log: log, batchItems: min(rows, maxBatchItems), maxBytes: most, wake: signal.New(), full: signal.New(),
+		inTurn: signal.New(), slots: make(chan struct{}, maxOutstanding),
 	}
 	e.idle = sync.NewCond(&e.mu)
 	return e
 }
 
 // Full reports whether the items that wait for the bus have reached the bound.
-func (e *Emitter) Full() bool { return e.bytes.Load() >= e.most }
+func (e *Emitter) Full() bool { return e.bytes.Load() >= e.maxBytes }
 
 // Bytes returns how many bytes wait to be stored.
 func (e *Emitter) Bytes() int64 { return e.bytes.Load() }
@@ -110,7 +111,7 @@ func (e *Emitter) Emit(item Item) {
 	switch n {
 	case 1:
 		e.wake.Give()
-	case e.enough:
+	case e.batchItems:
 		e.full.Give()
 	}
 	if item.Outcome != nil && item.Outcome.Sequence > 0 {
@@ -133,7 +134,7 @@ func (e *Emitter) Run(ctx context.Context) error {
 			case <-ctx.Done():
 				return nil
 			}
-			batch := e.take()
+			batch := e.takeBatch()
 			if len(batch) == 0 {
 				<-e.slots
 				break
@@ -178,11 +179,11 @@ func (e *Emitter) Flush(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// take removes the next batch from the items that wait.
-func (e *Emitter) take() []entry {
+// takeBatch removes the next batch from the items that wait.
+func (e *Emitter) takeBatch() []entry {
 	e.mu.Lock()
 	size, n := 0, 0
-	for n < len(e.pending) && n < e.enough && size < maxBatch {
+	for n < len(e.pending) && n < e.batchItems && size < maxBatch {
 		size += len(e.pending[n].encoded)
 		n++
 	}
@@ -200,9 +201,9 @@ func (e *Emitter) take() []entry {
 
 // settle appends the settlements of the events that a batch completes.
 func (e *Emitter) settle(batch []entry) []entry {
-	outcomes := make(map[Settler]int)
+	outcomes := make(map[SettlingEvent]int)
 	for i := range batch {
-		if of := batch[i].of; of != nil {
+		if of := batch[i].outcomeEvent; of != nil {
 			outcomes[of]++
 		}
 	}
@@ -231,10 +232,10 @@ func (e *Emitter) store(ctx context.Context, batch []entry) {
 			}
 		}
 	}
-	e.finished(batch)
+	e.endBatch(batch)
 }
 
-func (e *Emitter) finished(batch []entry) {
+func (e *Emitter) endBatch(batch []entry) {
 	size := 0
 	for i := range batch {
 		size += len(batch[i].encoded)

@@ -20,7 +20,7 @@ type of struct {
 	settled func()
 }
 
-// Settle implements Settler.
+// Settle implements SettlingEvent.
 func (o *of) Settle(n int) *Item {
 	if n < o.n {
 		return nil
@@ -41,10 +41,10 @@ func TestABatchSettlesWhatItCompletes(t *testing.T) {
 	part := &of{key: domain.EventKey{Account: "a", ID: "part"}, n: 2}
 	p := stalled{make(chan func(error), 1)}
 	e := NewEmitter(p, RowsPostgres, 1<<20, slog.New(slog.DiscardHandler))
-	for _, event := range []Settler{whole, part, whole, nil} {
-		e.Emit(Item{Outcome: &domain.Outcome{Account: "a"}, Of: event, Done: func() { stored++ }})
+	for _, event := range []SettlingEvent{whole, part, whole, nil} {
+		e.Emit(Item{Outcome: &domain.Outcome{Account: "a"}, OutcomeEvent: event, Done: func() { stored++ }})
 	}
-	batch := e.take()
+	batch := e.takeBatch()
 	for server, want := range map[string][]domain.EventKey{"one": {whole.key}, "two": nil} {
 		got, err := Parse(encode(batch, server))
 		if err != nil || len(got.Outcomes) != 4 {
@@ -141,7 +141,7 @@ func TestABatchWaitsForMore(t *testing.T) {
 			for range 2*RowsSQLite + 1 {
 				e.Emit(plain)
 			}
-		}, []came{{0, min(RowsSQLite, enough)}, {0, min(RowsSQLite, enough)}, {0, 1}}, true},
+		}, []came{{0, min(RowsSQLite, maxBatchItems)}, {0, min(RowsSQLite, maxBatchItems)}, {0, 1}}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

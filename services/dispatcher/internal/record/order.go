@@ -39,11 +39,11 @@ type Order struct {
 	records Records
 	next    uint64    // the sequence after this process's last message; 0: not known
 	last    time.Time // when that message was stored
-	unripe  []unripe
+	unripe  []unripeBatch
 }
 
-// unripe is a settlement that came while a message before it was in flight in another process.
-type unripe struct {
+// unripeBatch is a settlement that came while a message before it was in flight in another process.
+type unripeBatch struct {
 	sequence uint64
 	keys     []domain.EventKey
 	epoch    Epoch
@@ -56,7 +56,7 @@ func NewOrder(records Records) *Order { return &Order{records: records} }
 // Keep keeps the settlements of a message until everything before the message is written.
 func (o *Order) Keep(m bus.Position, keys []domain.EventKey) {
 	if len(o.unripe) < maxUnripe {
-		o.unripe = append(o.unripe, unripe{m.Sequence, keys, EpochOf(o.records.Server()), time.Now()})
+		o.unripe = append(o.unripe, unripeBatch{m.Sequence, keys, EpochOf(o.records.Server()), time.Now()})
 	}
 }
 
@@ -66,8 +66,8 @@ func (o *Order) Ripe(ctx context.Context, now time.Time) (keys []domain.EventKey
 	if len(o.unripe) == 0 {
 		return nil
 	}
-	written, server := o.written(ctx), o.records.Server()
-	o.unripe = slices.DeleteFunc(o.unripe, func(u unripe) bool {
+	written, server := o.writtenSequence(ctx), o.records.Server()
+	o.unripe = slices.DeleteFunc(o.unripe, func(u unripeBatch) bool {
 		if !u.epoch.Holds(server) || now.Sub(u.at) > ripeTime {
 			return true
 		}
@@ -93,7 +93,7 @@ func (o *Order) After(ctx context.Context, taken []bus.Position) []bool {
 		}
 		if !asked {
 			asked = true
-			written = o.written(ctx)
+			written = o.writtenSequence(ctx)
 		}
 		all[i] = m.Sequence <= written+1
 		switch {
@@ -108,8 +108,8 @@ func (o *Order) After(ctx context.Context, taken []bus.Position) []bool {
 	return all
 }
 
-// written returns up to where all records are known to be written; 0 when the bus can't be asked.
-func (o *Order) written(ctx context.Context) uint64 {
+// writtenSequence returns up to where all records are known to be written; 0 when the bus can't be asked.
+func (o *Order) writtenSequence(ctx context.Context) uint64 {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	written, err := o.records.Written(ctx)

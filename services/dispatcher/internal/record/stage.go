@@ -47,8 +47,8 @@ const (
 	lateAfter = 250 * time.Millisecond
 	lateRows  = 200
 	writeTime = 20 * time.Second
-	// lookAgain is the time between two checks for settlements that may be written now.
-	lookAgain = 500 * time.Millisecond
+	// lookInterval is the time between two checks for settlements that may be written now.
+	lookInterval = 500 * time.Millisecond
 )
 
 // Stage writes the records that are on the bus to the database.
@@ -70,7 +70,7 @@ type Stage struct {
 // works on take room; nil: there is no bound.
 func NewStage(source Source, writer Writer, rows int, room *admission.Budget, registerer prometheus.Registerer, log *slog.Logger) *Stage {
 	return &Stage{
-		source: source, writer: writer, rows: rows, inFlight: admission.NewRecords(room), order: NewOrder(written{source}), log: log,
+		source: source, writer: writer, rows: rows, inFlight: admission.NewRecords(room), order: NewOrder(writtenRecords{source}), log: log,
 		metrics: newStageMetrics(registerer), turned: make(chan struct{}),
 	}
 }
@@ -86,7 +86,7 @@ func (s *Stage) Yield(yield bool) {
 	}
 }
 
-func (s *Stage) turn() (yields bool, turned <-chan struct{}) {
+func (s *Stage) yieldState() (yields bool, turned <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.yields, s.turned
@@ -113,7 +113,7 @@ func (s *Stage) Run(ctx context.Context) error {
 
 // consume takes records until another process's turn begins, or waits for this process's turn.
 func (s *Stage) consume(ctx context.Context, messages chan<- *bus.Message) {
-	yields, turned := s.turn()
+	yields, turned := s.yieldState()
 	if yields {
 		select {
 		case <-turned:
@@ -141,7 +141,7 @@ func (s *Stage) consume(ctx context.Context, messages chan<- *bus.Message) {
 }
 
 func (s *Stage) write(ctx context.Context, messages <-chan *bus.Message) {
-	look := time.NewTicker(lookAgain)
+	look := time.NewTicker(lookInterval)
 	defer look.Stop()
 	for {
 		var taken []*bus.Message
@@ -186,11 +186,11 @@ func positions(messages []*bus.Message) []bus.Position {
 	return list
 }
 
-// written tells how far the records are written, and on which server.
-type written struct{ Source }
+// writtenRecords tells how far the records are written, and on which server.
+type writtenRecords struct{ Source }
 
 // Written implements Records.
-func (w written) Written(ctx context.Context) (uint64, error) {
+func (w writtenRecords) Written(ctx context.Context) (uint64, error) {
 	state, err := w.Stream(bus.StreamRecords).ConsumerState(ctx, bus.ConsumerRecord)
 	return state.Acknowledged, err
 }

@@ -11,9 +11,9 @@ import (
 
 // consume takes the due deliveries of a shard until ctx is done. The server serves only one of all the
 // processes that consume a shard.
-func (d *Due) consume(ctx context.Context, shard int) {
+func (d *DueDeliveries) consume(ctx context.Context, shard int) {
 	name := bus.DueConsumer(shard)
-	admission.GoOn(ctx, d.log, name, func(works func()) error {
+	admission.KeepConsuming(ctx, d.log, name, func(works func()) error {
 		consumer, err := d.bus.Stream(bus.StreamRetries).Consumer(ctx, name)
 		for err == nil {
 			err = d.pull(ctx, consumer, works)
@@ -34,7 +34,7 @@ const (
 
 // pull takes due deliveries by a continuous pull until ctx is done or there is no room for more.
 // The deliveries that the client has then are given back.
-func (d *Due) pull(ctx context.Context, consumer *bus.Consumer, works func()) error {
+func (d *DueDeliveries) pull(ctx context.Context, consumer *bus.Consumer, works func()) error {
 	options := bus.PullOptions{Messages: dueAhead, Expiry: dueExpiry, Heartbeat: dueHeartbeat}
 	if d.room != nil {
 		// The client asks for more when half of the messages are handled, so it may have twice as many bytes.

@@ -32,8 +32,8 @@ type Index interface {
 	Find(id domain.WebhookID, answer func(*index.Hook, error))
 }
 
-// Due consumes the due deliveries of the shards that this dispatcher owns.
-type Due struct {
+// DueDeliveries consumes the due deliveries of the shards that this dispatcher owns.
+type DueDeliveries struct {
 	bus       Bus
 	deliverer Deliverer
 	index     Index
@@ -49,24 +49,24 @@ type Due struct {
 	workers   sync.WaitGroup
 }
 
-// New returns a Due. The messages that it has in flight take room; nil: there is no bound.
-func New(source Bus, deliverer Deliverer, hooks Index, room *admission.Budget, log *slog.Logger) *Due {
-	return &Due{
+// New returns DueDeliveries. The messages that it has in flight take room; nil: there is no bound.
+func New(source Bus, deliverer Deliverer, hooks Index, room *admission.Budget, log *slog.Logger) *DueDeliveries {
+	return &DueDeliveries{
 		bus: source, deliverer: deliverer, index: hooks, log: log, room: room, inFlight: admission.NewMessages(room),
 		attempted: make(map[domain.DeliveryID]domain.Revision), stops: make(map[int]func()), owned: make(map[int]bool),
 	}
 }
 
 // Own starts or ends the consumption of a shard.
-func (d *Due) Own(shard int, owned bool) {
+func (d *DueDeliveries) Own(shard int, owned bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.owned[shard] = owned
-	d.apply(shard)
+	d.applyOwnership(shard)
 }
 
 // Run consumes until ctx is done.
-func (d *Due) Run(ctx context.Context) error {
+func (d *DueDeliveries) Run(ctx context.Context) error {
 	d.mu.Lock()
 	d.begin = func(shard int) func() {
 		consuming, stop := context.WithCancel(ctx)
@@ -74,7 +74,7 @@ func (d *Due) Run(ctx context.Context) error {
 		return stop
 	}
 	for shard := range domain.Shards {
-		d.apply(shard)
+		d.applyOwnership(shard)
 	}
 	d.mu.Unlock()
 	<-ctx.Done()
@@ -87,10 +87,10 @@ func (d *Due) Run(ctx context.Context) error {
 
 // Attend keeps the deliveries in flight from going to other dispatchers,
 // until ctx is done. It outlives Run.
-func (d *Due) Attend(ctx context.Context) error { return d.inFlight.Run(ctx) }
+func (d *DueDeliveries) Attend(ctx context.Context) error { return d.inFlight.Run(ctx) }
 
-// apply starts or stops the consumption of a shard, as the shard is owned or not; d.mu is held.
-func (d *Due) apply(shard int) {
+// applyOwnership starts or stops the consumption of a shard, as the shard is owned or not; d.mu is held.
+func (d *DueDeliveries) applyOwnership(shard int) {
 	stop, running := d.stops[shard]
 	switch {
 	case d.owned[shard] && !running && d.begin != nil:
@@ -101,7 +101,7 @@ func (d *Due) apply(shard int) {
 	}
 }
 
-func (d *Due) handle(ctx context.Context, m *bus.Message) {
+func (d *DueDeliveries) handle(ctx context.Context, m *bus.Message) {
 	if !d.inFlight.Add(m) {
 		return
 	}
@@ -117,7 +117,7 @@ func (d *Due) handle(ctx context.Context, m *bus.Message) {
 		})
 		return
 	}
-	if task.Request == "" && !d.take(task) {
+	if task.Request == "" && !d.mark(task) {
 		// The delivery is being attempted. This message is a copy, and the outcome of the attempt
 		// is stored in a new message. A copy that comes after that is not dropped, because its
 		// schedule may have replaced the newer one. A newer revision is not dropped either: it is
@@ -126,20 +126,20 @@ func (d *Due) handle(ctx context.Context, m *bus.Message) {
 		m.Ack()
 		return
 	}
-	job := &deliver.Job{Task: task, Lane: deliver.Due, Origin: &origin{d: d, message: m, delivery: task.Delivery, rev: task.Rev}}
-	if left := min(time.Until(bus.DueAt(m.Header())), longest); left > 0 {
+	job := &deliver.Job{Task: task, Lane: deliver.Due, Origin: &retryOrigin{d: d, message: m, delivery: task.Delivery, rev: task.Rev}}
+	if left := min(time.Until(bus.DueAt(m.Header())), longestWait); left > 0 {
 		d.workers.Go(func() { d.wait(ctx, left, job) })
 		return
 	}
 	d.offer(ctx, job)
 }
 
-// longest bounds how long a delivery waits here until it is due. The bus hands it out 250 ms before
+// longestWait bounds how long a delivery waits here until it is due. The bus hands it out 250 ms before
 // that time, but the clocks of two machines may differ by more.
-const longest = time.Second
+const longestWait = time.Second
 
 // wait offers a job when it is due. If ctx is done before that, another dispatcher gets the delivery.
-func (d *Due) wait(ctx context.Context, left time.Duration, job *deliver.Job) {
+func (d *DueDeliveries) wait(ctx context.Context, left time.Duration, job *deliver.Job) {
 	timer := time.NewTimer(left)
 	defer timer.Stop()
 	select {
@@ -150,7 +150,7 @@ func (d *Due) wait(ctx context.Context, left time.Duration, job *deliver.Job) {
 	}
 }
 
-func (d *Due) offer(ctx context.Context, job *deliver.Job) {
+func (d *DueDeliveries) offer(ctx context.Context, job *deliver.Job) {
 	d.index.Find(job.Task.Webhook, func(hook *index.Hook, err error) {
 		switch {
 		case hook != nil:
@@ -163,8 +163,8 @@ func (d *Due) offer(ctx context.Context, job *deliver.Job) {
 	})
 }
 
-// take marks a delivery as being attempted; false: the same or a newer revision is being attempted already.
-func (d *Due) take(task *domain.Task) bool {
+// mark marks a delivery as being attempted; false: the same or a newer revision is being attempted already.
+func (d *DueDeliveries) mark(task *domain.Task) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if rev, ok := d.attempted[task.Delivery]; ok && rev >= task.Rev {
@@ -174,8 +174,8 @@ func (d *Due) take(task *domain.Task) bool {
 	return true
 }
 
-// let removes the mark of take for a revision of a delivery.
-func (d *Due) let(id domain.DeliveryID, rev domain.Revision) {
+// unmark removes the mark that mark made for a revision of a delivery.
+func (d *DueDeliveries) unmark(id domain.DeliveryID, rev domain.Revision) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.attempted[id] == rev {
@@ -183,11 +183,11 @@ func (d *Due) let(id domain.DeliveryID, rev domain.Revision) {
 	}
 }
 
-// origin is a message of RETRIES in flight.
-type origin struct {
-	deliver.Settled
+// retryOrigin is a message of RETRIES in flight.
+type retryOrigin struct {
+	deliver.SettledOrigin
 
-	d        *Due
+	d        *DueDeliveries
 	message  *bus.Message
 	delivery domain.DeliveryID
 	rev      domain.Revision
@@ -196,8 +196,8 @@ type origin struct {
 // Stored implements deliver.Origin. The message that replaces this one is stored, so Stored waits
 // until the server confirms that this one is acknowledged; otherwise the delivery could be repeated. A
 // message with the same delivery that arrives before that is the next attempt, not a duplicate.
-func (o *origin) Stored() {
-	o.d.let(o.delivery, o.rev)
+func (o *retryOrigin) Stored() {
+	o.d.unmark(o.delivery, o.rev)
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
@@ -209,8 +209,8 @@ func (o *origin) Stored() {
 }
 
 // Abandoned implements deliver.Origin.
-func (o *origin) Abandoned() {
-	o.d.let(o.delivery, o.rev)
+func (o *retryOrigin) Abandoned() {
+	o.d.unmark(o.delivery, o.rev)
 	o.d.inFlight.Done(o.message)
 	o.message.Release()
 }

@@ -82,7 +82,7 @@ func (o offers) next(t *testing.T, event string, rev domain.Revision, within tim
 }
 
 // run has it consume the webhook's shard until the test ends.
-func run(t *testing.T, due *retry.Due) {
+func run(t *testing.T, due *retry.DueDeliveries) {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})

@@ -50,7 +50,7 @@ type Owners struct {
 	seen     map[string]peer
 	behind   bool // another dispatcher reads more formats
 	gone     bool
-	on       []func(shard int, owned bool)
+	onChange []func(shard int, owned bool)
 	onBehind []func(behind bool)
 
 	introduced     chan struct{} // closed once this dispatcher knows the others
@@ -75,7 +75,9 @@ func New(self string, reads int, subject string, announcer Announcer, log *slog.
 }
 
 // OnChange sets handle, which is called whenever a shard is gained or lost. Call it before Run.
-func (m *Owners) OnChange(handle func(shard int, owned bool)) { m.on = append(m.on, handle) }
+func (m *Owners) OnChange(handle func(shard int, owned bool)) {
+	m.onChange = append(m.onChange, handle)
+}
 
 // OnBehind sets handle, which is called when a dispatcher appears that reads more than this one,
 // and when the last such dispatcher is gone. Call it before Run.
@@ -106,12 +108,12 @@ type beat struct {
 
 // Run takes part until ctx is done. Then it announces that it ends, and gives up all shards.
 func (m *Owners) Run(ctx context.Context) error {
-	stop, err := m.announcer.Listen(m.subject, m.heard)
+	stop, err := m.announcer.Listen(m.subject, m.noteBeat)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	m.say(beat{ID: m.self, Reads: m.reads})
+	m.announce(beat{ID: m.self, Reads: m.reads})
 	select {
 	case <-time.After(introduction):
 	case <-ctx.Done():
@@ -119,26 +121,26 @@ func (m *Owners) Run(ctx context.Context) error {
 	ticker := time.NewTicker(heartbeat)
 	defer ticker.Stop()
 	for {
-		m.say(beat{ID: m.self, Reads: m.reads})
+		m.announce(beat{ID: m.self, Reads: m.reads})
 		m.divide(time.Now())
 		m.introduce()
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			m.say(beat{ID: m.self, Gone: true})
+			m.announce(beat{ID: m.self, Gone: true})
 			m.giveUp()
 			return nil
 		}
 	}
 }
 
-func (m *Owners) say(b beat) {
+func (m *Owners) announce(b beat) {
 	if body, err := json.Marshal(b); err == nil {
 		m.announcer.Announce(m.subject, body)
 	}
 }
 
-func (m *Owners) heard(body []byte) {
+func (m *Owners) noteBeat(body []byte) {
 	var b beat
 	if err := json.Unmarshal(body, &b); err != nil || b.ID == "" || b.ID == m.self {
 		return
@@ -152,7 +154,7 @@ func (m *Owners) heard(body []byte) {
 	}
 	m.mu.Unlock()
 	if !known && !b.Gone {
-		m.say(beat{ID: m.self, Reads: m.reads}) // a new dispatcher learns at once which others are there
+		m.announce(beat{ID: m.self, Reads: m.reads}) // a new dispatcher learns at once which others are there
 	}
 	if known == b.Gone { // a dispatcher has come or gone
 		m.divide(time.Now())
@@ -231,7 +233,7 @@ func (m *Owners) giveUp() {
 
 func (m *Owners) notify(changes []change) {
 	for _, c := range changes {
-		for _, handle := range m.on {
+		for _, handle := range m.onChange {
 			handle(c.shard, c.owned)
 		}
 	}
@@ -244,7 +246,7 @@ func owner(ids []string, shard int) string {
 	for _, id := range ids {
 		h := fnv.New64a()
 		_, _ = h.Write([]byte(strconv.Itoa(shard) + "/" + id))
-		sum := mix(h.Sum64())
+		sum := mixBits(h.Sum64())
 		if best == "" || sum > greatest || (sum == greatest && id > best) {
 			best, greatest = id, sum
 		}
@@ -252,8 +254,8 @@ func owner(ids []string, shard int) string {
 	return best
 }
 
-// mix spreads FNV's weak high bits (the finalizer of SplitMix64).
-func mix(x uint64) uint64 {
+// mixBits spreads FNV's weak high bits (the finalizer of SplitMix64).
+func mixBits(x uint64) uint64 {
 	x ^= x >> 30
 	x *= 0xbf58476d1ce4e5b9
 	x ^= x >> 27
