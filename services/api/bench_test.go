@@ -143,7 +143,7 @@ func (x *bench) known(b *testing.B) {
 
 func (x *bench) lookedUp(b *testing.B) {
 	for i := 0; b.Loop(); i++ {
-		x.keys.Changed(b.Context())
+		x.keys.InvalidateKeys(b.Context())
 		if _, err := x.keys.Authenticate(context.Background(), x.sample[i%len(x.sample)]); err != nil {
 			b.Fatal(err)
 		}

@@ -97,7 +97,7 @@ func eachWithDNS(t *testing.T, test func(t *testing.T, r *rig, d *dns)) {
 // deployed puts a deployment of an account's branch into the database.
 func (r *rig) deployed(account, branch string) string {
 	r.t.Helper()
-	d := deploymentstest.Deployed{Account: account, Project: "shop", Branch: branch, Format: "zip", Archive: []byte("PK")}
+	d := deploymentstest.Deployment{Account: account, Project: "shop", Branch: branch, Format: "zip", Archive: []byte("PK")}
 	d.Set(r.t, r.store.Store, domain.DeploymentStarted)
 	return d.Name()
 }

@@ -245,7 +245,7 @@ func TestMessageIDInUse(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, sqliteURL(t))
 	done := make(chan error, 1)
-	squatter := bus.Accepted{Event: domain.Event{Account: "default", ID: "a", Type: domain.ShipmentException, Payload: []byte("{}")}}
+	squatter := bus.AcceptedEvent{Event: domain.Event{Account: "default", ID: "a", Type: domain.ShipmentException, Payload: []byte("{}")}}
 	r.bus.PublishEvent(squatter, 0, func(_ bool, err error) { done <- err })
 	if err := <-done; err != nil {
 		t.Fatal(err)

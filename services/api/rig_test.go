@@ -462,7 +462,7 @@ func (r *rig) deliver(webhook, eventID string, status domain.Status, reason stri
 		Attempt: &domain.Attempt{
 			ID: domain.AttemptID(), Number: 1, StartedAt: now, Duration: 120 * time.Millisecond,
 			Status: 500, Class: domain.Class5xx, ResponseBody: "out of order", Transcript: transcript.Encode(
-				&transcript.Sent{URL: "https://receiver.example/hooks", UserAgent: "Waybill/test", Signature: "v1,c2ln", Own: []string{"X-Own"}, BodySize: 9},
+				&transcript.SentRequest{URL: "https://receiver.example/hooks", UserAgent: "Waybill/test", Signature: "v1,c2ln", Own: []string{"X-Own"}, BodySize: 9},
 				&transcript.Got{
 					Remote: netip.MustParseAddrPort("192.0.2.10:443"), Header: http.Header{"Server": {"nginx"}, "Set-Cookie": {"hunter2"}},
 					Truncated: true, Phases: domain.Phases{FirstByte: 76_250 * time.Microsecond},

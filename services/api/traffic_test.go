@@ -19,7 +19,7 @@ import (
 func (r *rig) answered(deployment string, n int) {
 	r.t.Helper()
 	now := time.Now().UTC()
-	b := &traffic.Batch{Writer: deployment, Number: 1, Calls: map[traffic.CallKey]*traffic.Calls{}, NotKept: map[traffic.Minute]int64{{Deployment: deployment, Minute: now.Unix() / 60}: 7}}
+	b := &traffic.Batch{Writer: deployment, Number: 1, Calls: map[traffic.CallKey]*traffic.Calls{}, NotKept: map[traffic.DeploymentMinute]int64{{Deployment: deployment, Minute: now.Unix() / 60}: 7}}
 	for i := range n {
 		at := now.Add(-time.Duration(i) * time.Minute)
 		row := traffic.Request{

@@ -97,7 +97,7 @@ func (o *orderBench) publish(n int) <-chan error {
 	o.want.Add(int64(n))
 	for range n {
 		account, round := o.sent%int64(o.accounts), o.sent/int64(o.accounts)
-		a := bus.Accepted{Event: domain.Event{
+		a := bus.AcceptedEvent{Event: domain.Event{
 			Account: "a" + strconv.FormatInt(account, 10), ID: "evt_" + strconv.FormatInt(o.sent, 10), Type: domain.ShipmentCreated, ReceivedAt: time.Now(),
 			Payload: []byte(strings.Replace(string(payload), "shp_1", "shp_"+strconv.FormatInt(o.sent%10_000, 10), 1)),
 		}}
@@ -251,7 +251,7 @@ func throughDispatcher(b *testing.B, hooks int, url string) {
 	published := make(chan error, b.N)
 	b.ResetTimer()
 	for i := range b.N {
-		bench.bus.PublishEvent(bus.Accepted{Event: domain.Event{
+		bench.bus.PublishEvent(bus.AcceptedEvent{Event: domain.Event{
 			Account: domain.DefaultAccount, ID: "evt_" + strconv.Itoa(i), Type: domain.ShipmentCreated, Payload: payload, ReceivedAt: time.Now(),
 		}}, 0, func(_ bool, err error) { published <- err })
 	}

@@ -229,7 +229,7 @@ func (b *bench) accept(n int) []string {
 	done := make(chan error, n)
 	for i, e := range events {
 		e.Account, e.ReceivedAt = domain.DefaultAccount, receipts[0].Events[i].ReceivedAt
-		b.bus.PublishEvent(bus.Accepted{Event: e, Version: receipts[0].Version}, 0, func(_ bool, err error) { done <- err })
+		b.bus.PublishEvent(bus.AcceptedEvent{Event: e, Version: receipts[0].Version}, 0, func(_ bool, err error) { done <- err })
 	}
 	for range n {
 		if err := <-done; err != nil {

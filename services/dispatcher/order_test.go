@@ -35,13 +35,13 @@ func ordered(w *domain.Webhook) {
 
 // numbered commits n events of some shipments, in turn, each with its number among those of its shipment, and
 // publishes them in an order of its own; 0 events are left to be published later.
-func (b *bench) numbered(n, shipments, first int, shuffle func([]bus.Accepted)) {
+func (b *bench) numbered(n, shipments, first int, shuffle func([]bus.AcceptedEvent)) {
 	b.t.Helper()
 	b.sized(n, shipments, first, 0, shuffle)
 }
 
 // sized is numbered with more data in each event.
-func (b *bench) sized(n, shipments, first, size int, shuffle func([]bus.Accepted)) {
+func (b *bench) sized(n, shipments, first, size int, shuffle func([]bus.AcceptedEvent)) {
 	b.t.Helper()
 	list := b.committed(n, shipments, first, size)
 	if shuffle != nil {
@@ -51,7 +51,7 @@ func (b *bench) sized(n, shipments, first, size int, shuffle func([]bus.Accepted
 }
 
 // committed commits events like sized, and publishes none of them.
-func (b *bench) committed(n, shipments, first, size int) (list []bus.Accepted) {
+func (b *bench) committed(n, shipments, first, size int) (list []bus.AcceptedEvent) {
 	b.t.Helper()
 	more := ""
 	if size > 0 {
@@ -73,19 +73,19 @@ func (b *bench) committed(n, shipments, first, size int) (list []bus.Accepted) {
 			if receipts[0].Events[i].Place == 0 {
 				b.t.Fatal("the event has no place")
 			}
-			list = append(list, bus.Accepted{Event: e, Version: receipts[0].Version, Place: receipts[0].Events[i].Place})
+			list = append(list, bus.AcceptedEvent{Event: e, Version: receipts[0].Version, Place: receipts[0].Events[i].Place})
 		}
 	}
 	return list
 }
 
-func (b *bench) publish(list []bus.Accepted) {
+func (b *bench) publish(list []bus.AcceptedEvent) {
 	b.t.Helper()
 	b.publishAgain(list, 0)
 }
 
 // publishAgain publishes events as the relay does in a later round.
-func (b *bench) publishAgain(list []bus.Accepted, round int) {
+func (b *bench) publishAgain(list []bus.AcceptedEvent, round int) {
 	b.t.Helper()
 	done := make(chan error, len(list))
 	for _, a := range list {
@@ -162,7 +162,7 @@ func TestShipmentsKeepTheirOrder(t *testing.T) {
 		s := newSink(t, failing(7))
 		w := b.webhook(s.URL, ordered)
 		b.dispatch()
-		b.numbered(400, 20, 1, func(list []bus.Accepted) {
+		b.numbered(400, 20, 1, func(list []bus.AcceptedEvent) {
 			for part := range slices.Chunk(list, 37) {
 				slices.Reverse(part)
 			}
@@ -539,8 +539,8 @@ func TestTheNextOwnerHasTheRoom(t *testing.T) {
 	w := b.webhook(s.URL, ordered)
 	metrics := prometheus.NewRegistry()
 	b.dispatch(func(o *dispatcher.Options) { o.Memory, o.Metrics = dispatcher.LeastMemory, metrics })
-	var late bus.Accepted
-	b.sized(5, 1, 1, 200<<10, func(list []bus.Accepted) {
+	var late bus.AcceptedEvent
+	b.sized(5, 1, 1, 200<<10, func(list []bus.AcceptedEvent) {
 		late, list[0] = list[0], list[1] // the first is missing, and the second comes twice
 	})
 	js := b.jetStream()
@@ -573,7 +573,7 @@ func TestTheNextOwnerHasTheRoom(t *testing.T) {
 			return nil
 		})
 	}
-	b.publish([]bus.Accepted{late})
+	b.publish([]bus.AcceptedEvent{late})
 	b.deliveries(w.ID, domain.StatusDelivered, 5)
 }
 

@@ -42,7 +42,7 @@ func TestCounters(t *testing.T) {
 		"handler":{"module":"$import(@gateway/runtime)","export":"staticHandler","options":{"body":"open"}}}}},"/":`, 1), "policies.json": keyPolicies}
 	names, keys := make([]string, len(projects)), make([]string, len(projects))
 	for i, project := range projects {
-		d := deploymentstest.Deployed{Account: "default", Project: project, Branch: "main", Format: "zip", Archive: zipped(t, files)}
+		d := deploymentstest.Deployment{Account: "default", Project: project, Branch: "main", Format: "zip", Archive: zipped(t, files)}
 		d.Activate(t, r.db)
 		names[i], keys[i] = d.Name(), r.keysOf([2]string{"default", project + "-production"})[0]
 	}

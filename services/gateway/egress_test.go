@@ -49,7 +49,7 @@ func TestBackEndsThatAreNotAllowedAnyMore(t *testing.T) {
 		var checks []func()
 		for _, account := range []string{"default", "acme"} {
 			r.keysOf([2]string{account, "shop-production"})
-			shop := deploymentstest.Deployed{Account: account, Project: "shop", Branch: "main", Format: "zip", Archive: archive}
+			shop := deploymentstest.Deployment{Account: account, Project: "shop", Branch: "main", Format: "zip", Archive: archive}
 			shop.Activate(t, db)
 			check := func() {
 				host := shop.Name() + ".gateway.localhost"
@@ -89,7 +89,7 @@ func TestLongURLs(t *testing.T) {
 		r := newRigOn(t, kind, func(o *gateway.Options) {
 			o.Egress, o.Own = &egress.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, HTTP: true}, func() []string { return nil }
 		})
-		shop := deploymentstest.Deployed{Account: "default", Project: "shop", Branch: "main", Format: "zip", Archive: zipped(t, gatewaytest.Files{"a.oas.json": document})}
+		shop := deploymentstest.Deployment{Account: "default", Project: "shop", Branch: "main", Format: "zip", Archive: zipped(t, gatewaytest.Files{"a.oas.json": document})}
 		shop.Activate(t, r.db)
 		r.run()
 		for size, want := range map[int]int{2000: 200, 2100: 200, 16_000: 200, 16 << 10: 414} {

@@ -55,7 +55,7 @@ func TestAccessTokens(t *testing.T) {
 			"a.oas.json":    strings.ReplaceAll(tokenRoutes, "BACK", back.URL+"/"),
 			"policies.json": strings.NewReplacer("ISSUER", issuer, "AUDIENCE", audience, "OWN", port).Replace(tokenPolicies),
 		}
-		d := deploymentstest.Deployed{Account: account, Project: "shop", Branch: "main", Format: "zip", Archive: zipped(t, files)}
+		d := deploymentstest.Deployment{Account: account, Project: "shop", Branch: "main", Format: "zip", Archive: zipped(t, files)}
 		d.Activate(t, r.db)
 		return d.Name() + ".gateway.localhost"
 	}

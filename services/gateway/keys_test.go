@@ -72,7 +72,7 @@ func TestKeys(t *testing.T) {
 	if err := z.Close(); err != nil {
 		t.Fatal(err)
 	}
-	shop := deploymentstest.Deployed{Account: "default", Project: "shop", Branch: "main", Format: "zip", Archive: b.Bytes()}
+	shop := deploymentstest.Deployment{Account: "default", Project: "shop", Branch: "main", Format: "zip", Archive: b.Bytes()}
 	shop.Activate(t, r.db)
 	api, err := bus.Connect(bus.Options{URL: r.nats.URL(), Name: "api", Logger: slog.New(slog.DiscardHandler), MACKeys: [][]byte{make([]byte, 32)}})
 	if err != nil {

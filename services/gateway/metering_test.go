@@ -44,7 +44,7 @@ type meteringRig struct {
 	*testing.T
 	gateways []*rig
 	plans    *metering.Metering
-	shops    []deploymentstest.Deployed
+	shops    []deploymentstest.Deployment
 	keys     []string
 
 	handed chan struct{} // to the back end, which waits until its caller has left
@@ -86,7 +86,7 @@ func newMeteringRig(t *testing.T, kind storetest.Kind, n int) *meteringRig {
 	archive := zipped(t, gatewaytest.Files{"a.oas.json": strings.Replace(metered, "BACKEND", backEnd.URL, 1), "policies.json": meteredPolicies})
 	for _, account := range meteredAccounts {
 		m.keys = append(m.keys, m.gateways[0].keysOf([2]string{account, "shop-production"})...)
-		shop := deploymentstest.Deployed{Account: account, Project: "shop", Branch: "main", Format: "zip", Archive: archive}
+		shop := deploymentstest.Deployment{Account: account, Project: "shop", Branch: "main", Format: "zip", Archive: archive}
 		shop.Activate(t, db)
 		m.shops = append(m.shops, shop)
 		m.furnish(account)

@@ -84,7 +84,7 @@ func newMTLSRig(t *testing.T, kind storetest.Kind) *mtlsRig {
 	}
 	files := gatewaytest.Files{"a.oas.json": strings.ReplaceAll(guarded, "BACK", back.URL+"/"), "policies.json": guards}
 	host := func(account string) string {
-		d := deploymentstest.Deployed{Account: account, Project: "shop", Branch: "main", Format: "zip", Archive: zipped(t, files)}
+		d := deploymentstest.Deployment{Account: account, Project: "shop", Branch: "main", Format: "zip", Archive: zipped(t, files)}
 		d.Activate(t, r.db)
 		return d.Name() + ".gateway.localhost"
 	}

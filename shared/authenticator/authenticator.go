@@ -88,7 +88,7 @@ func (k *Authenticator) Authenticate(ctx context.Context, key string) (apikey.Pr
 	}
 	d := digest(sha256.Sum256([]byte(key)))
 	now := time.Now()
-	found, f, generation, lead := k.cache.find(d, now)
+	found, f, generation, lead := k.cache.lookUp(d, now)
 	if f != nil {
 		if lead {
 			// The look-up goes on when this caller is gone, because others may wait for it.
@@ -104,7 +104,7 @@ func (k *Authenticator) Authenticate(ctx context.Context, key string) (apikey.Pr
 		}
 		found = f.decision
 	}
-	if !found.opens(time.Now()) {
+	if !found.isValid(time.Now()) {
 		return apikey.Principal{}, apikey.ErrUnauthenticated
 	}
 	return found.principal, nil
@@ -115,9 +115,9 @@ func (k *Authenticator) lookUp(ctx context.Context, key string, d digest, f *loo
 	ctx, cancel := context.WithTimeout(ctx, lookUpTime)
 	defer cancel()
 	hashes := k.Hashes(key)
-	found, which, err := k.ask(ctx, hashes)
+	found, which, err := k.readStore(ctx, hashes)
 	f.decision, f.err = found, err
-	k.cache.end(d, f, generation)
+	k.cache.endLookUp(d, f, generation)
 	if err != nil || !found.known || which == 0 || k.options.Rehash == nil {
 		return
 	}
@@ -127,8 +127,8 @@ func (k *Authenticator) lookUp(ctx context.Context, key string, d digest, f *loo
 	}
 }
 
-// ask reads from the store. The age of a decision counts from the time of the question.
-func (k *Authenticator) ask(ctx context.Context, hashes [][]byte) (found decision, which int, err error) {
+// readStore reads from the store. The age of a decision counts from the time of the question.
+func (k *Authenticator) readStore(ctx context.Context, hashes [][]byte) (found decision, which int, err error) {
 	select {
 	case k.slots <- struct{}{}:
 		defer func() { <-k.slots }()
@@ -155,10 +155,10 @@ func PrincipalOf(h domain.KeyHolder) apikey.Principal {
 	}
 }
 
-// Changed must be called after each change of accounts, buckets, consumers or keys, before the
+// InvalidateKeys must be called after each change of accounts, buckets, consumers or keys, before the
 // change is answered, and also when its result is unknown. It drops all earlier decisions in this
 // process, and tells the other processes.
-func (k *Authenticator) Changed(context.Context) {
+func (k *Authenticator) InvalidateKeys(context.Context) {
 	k.cache.clear()
 	k.announce()
 }

@@ -403,7 +403,7 @@ func TestChangeHoldsAtOnce(t *testing.T) {
 		}
 		store.remove(key)
 		store.put(fresh, domain.KeyHolder{KeyID: "key_2"})
-		k.Changed(t.Context())
+		k.InvalidateKeys(t.Context())
 		if opens(t, k, key.Key.Reveal()) || !opens(t, k, fresh.Key.Reveal()) {
 			t.Error("the change does not hold")
 		}
@@ -416,7 +416,7 @@ func TestChangeHoldsAtOnce(t *testing.T) {
 		go func() { ended <- opens(t, k, late.Key.Reveal()) }()
 		synctest.Wait()
 		store.remove(late)
-		k.Changed(t.Context())
+		k.InvalidateKeys(t.Context())
 		if opens(t, k, late.Key.Reveal()) {
 			t.Error("who came after the answer went by a look-up of before")
 		}
@@ -447,15 +447,15 @@ func TestChangeElsewhere(t *testing.T) {
 		}
 		both(true)
 		store.remove(key)
-		one.Changed(t.Context())
+		one.InvalidateKeys(t.Context())
 		both(false)
 
 		store.put(key, domain.KeyHolder{KeyID: "key_1"})
-		two.Changed(t.Context())
+		two.InvalidateKeys(t.Context())
 		both(true)
 		wire.setCut(true)
 		store.remove(key)
-		one.Changed(t.Context())
+		one.InvalidateKeys(t.Context())
 		if opens(t, one, key.Key.Reveal()) || !opens(t, two, key.Key.Reveal()) {
 			t.Error("cut off, only the first one should know")
 		}

@@ -22,8 +22,8 @@ type decision struct {
 	until     time.Time // when the decision ends
 }
 
-// opens reports whether the key is valid now.
-func (d *decision) opens(now time.Time) bool {
+// isValid reports whether the key is valid now.
+func (d *decision) isValid(now time.Time) bool {
 	return d.known && (d.expiresOn.IsZero() || now.Before(d.expiresOn))
 }
 
@@ -38,8 +38,8 @@ type lookUp struct {
 // that millions of made-up keys don't displace existing ones.
 type cache struct {
 	mu      sync.Mutex
-	hits    halves
-	misses  halves
+	hits    cacheHalves
+	misses  cacheHalves
 	lookUps map[digest]*lookUp
 	// generation is how often the cache was cleared. A decision from an earlier generation may be
 	// outdated, so it is not kept.
@@ -48,12 +48,12 @@ type cache struct {
 
 func newCache() *cache { return &cache{lookUps: make(map[digest]*lookUp)} }
 
-// find returns the decision, or the look-up to wait for. If lead is true, the caller must make that
+// lookUp returns the decision, or the look-up to wait for. If lead is true, the caller must make that
 // look-up itself and end it.
-func (c *cache) find(d digest, now time.Time) (found decision, f *lookUp, generation uint64, lead bool) {
+func (c *cache) lookUp(d digest, now time.Time) (found decision, f *lookUp, generation uint64, lead bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, kind := range []*halves{&c.hits, &c.misses} {
+	for _, kind := range []*cacheHalves{&c.hits, &c.misses} {
 		if found, ok := kind.get(d); ok && now.Before(found.until) {
 			return found, nil, 0, false
 		}
@@ -66,8 +66,8 @@ func (c *cache) find(d digest, now time.Time) (found decision, f *lookUp, genera
 	return decision{}, f, c.generation, !ok
 }
 
-// end ends a look-up of a generation: the callers that wait for it get the result in f.
-func (c *cache) end(d digest, f *lookUp, generation uint64) {
+// endLookUp ends a look-up of a generation: the callers that wait for it get the result in f.
+func (c *cache) endLookUp(d digest, f *lookUp, generation uint64) {
 	c.mu.Lock()
 	if c.lookUps[d] == f {
 		delete(c.lookUps, d)
@@ -89,15 +89,15 @@ func (c *cache) clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.generation++
-	c.hits, c.misses = halves{}, halves{}
+	c.hits, c.misses = cacheHalves{}, cacheHalves{}
 	clear(c.lookUps)
 }
 
-// halves is a bounded map: when the younger half is full, the older one is dropped. An entry that
+// cacheHalves is a bounded map: when the younger half is full, the older one is dropped. An entry that
 // is used moves to the younger half, so it stays.
-type halves struct{ young, old map[digest]decision }
+type cacheHalves struct{ young, old map[digest]decision }
 
-func (h *halves) get(d digest) (decision, bool) {
+func (h *cacheHalves) get(d digest) (decision, bool) {
 	if found, ok := h.young[d]; ok {
 		return found, true
 	}
@@ -109,7 +109,7 @@ func (h *halves) get(d digest) (decision, bool) {
 	return found, ok
 }
 
-func (h *halves) put(d digest, found decision) {
+func (h *cacheHalves) put(d digest, found decision) {
 	if len(h.young) >= cacheHalf {
 		h.young, h.old = nil, h.young
 	}

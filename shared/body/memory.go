@@ -45,8 +45,8 @@ type Lease struct {
 	ended bool
 }
 
-// take adds n bytes. The error is a problem (503).
-func (l *Lease) take(n int64) error {
+// addBytes adds n bytes. The error is a problem (503).
+func (l *Lease) addBytes(n int64) error {
 	if l == nil || l.memory == nil {
 		return nil
 	}
@@ -67,7 +67,7 @@ func (l *Lease) take(n int64) error {
 
 // Buffer returns a buffer of size bytes, which count until Release. The error is a problem (503).
 func (l *Lease) Buffer(size int) ([]byte, error) {
-	if err := l.take(int64(size)); err != nil {
+	if err := l.addBytes(int64(size)); err != nil {
 		return nil, err
 	}
 	return make([]byte, size), nil

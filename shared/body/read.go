@@ -45,7 +45,7 @@ func (l *Lease) Read(w http.ResponseWriter, r *http.Request, limit int64) ([]byt
 	}
 	sender := sender{body: r.Body, control: http.NewResponseController(w), begun: time.Now()}
 	read, err := l.ReadAll(&sender, r.ContentLength, limit)
-	sender.done(err)
+	sender.endDeadlines(err)
 	if err != nil {
 		return nil, refuse(w, err)
 	}
@@ -89,7 +89,7 @@ func (l *Lease) ReadAll(source io.Reader, size, limit int64) ([]byte, error) {
 				return nil, ErrTooLarge
 			}
 			grown := min(max(first, 2*int64(cap(buffer))), most)
-			if err := l.take(grown - int64(cap(buffer))); err != nil {
+			if err := l.addBytes(grown - int64(cap(buffer))); err != nil {
 				return nil, err
 			}
 			larger := make([]byte, len(buffer), grown)
@@ -129,7 +129,7 @@ type deadlines interface {
 func (s *sender) Read(p []byte) (int, error) {
 	if s.now.IsZero() || s.got >= windowBytes {
 		s.now, s.got = time.Now(), 0
-		s.limit()
+		s.setDeadline()
 	}
 	// At most the rest of the window is read, as far as p has room for it.
 	n, err := s.body.Read(p[:min(len(p), windowBytes-s.got)])
@@ -137,8 +137,8 @@ func (s *sender) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// limit sets the deadline for the next bytes.
-func (s *sender) limit() {
+// setDeadline sets the deadline for the next bytes.
+func (s *sender) setDeadline() {
 	deadline := s.now.Add(windowTime)
 	if end := s.begun.Add(wholeTime); end.Before(deadline) {
 		deadline = end
@@ -151,14 +151,14 @@ func (s *sender) postpone(d time.Duration) {
 	s.begun = s.begun.Add(d)
 	if !s.now.IsZero() {
 		s.now = s.now.Add(d)
-		s.limit()
+		s.setDeadline()
 	}
 }
 
-// done ends the deadlines of a body that has come completely: a deadline that passes while the
+// endDeadlines ends the deadlines of a body that has come completely: a deadline that passes while the
 // request is worked on would look as if the caller had hung up. The server sets its own deadlines
 // for the next request. After a refused body, the server reads on for a moment.
-func (s *sender) done(err error) {
+func (s *sender) endDeadlines(err error) {
 	now := time.Now()
 	listen := time.Time{}
 	if err != nil {

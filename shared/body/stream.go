@@ -42,12 +42,12 @@ func (l *Lease) Stream(w http.ResponseWriter, r *http.Request, limit int64, answ
 	if r.ContentLength > limit {
 		return nil, refuse(w, ErrTooLarge)
 	}
-	if err := l.take(streamBytes); err != nil {
+	if err := l.addBytes(streamBytes); err != nil {
 		return nil, refuse(w, err)
 	}
 	now := time.Now()
 	s := &Stream{size: r.ContentLength, left: limit, rested: now, control: http.NewResponseController(w)}
-	s.sender = sender{body: r.Body, control: wanted{s}, begun: now, answer: max(answer, answerTime)}
+	s.sender = sender{body: r.Body, control: bodyDeadlines{s}, begun: now, answer: max(answer, answerTime)}
 	_ = s.control.SetWriteDeadline(now.Add(wholeTime + s.sender.answer))
 	return s, nil
 }
@@ -67,7 +67,7 @@ func (s *Stream) Received() int64 {
 func (s *Stream) Read(p []byte) (int, error) {
 	s.reading.Lock()
 	defer s.reading.Unlock()
-	if err := s.ended(); err != nil {
+	if err := s.endError(); err != nil {
 		return 0, err
 	}
 	s.sender.postpone(time.Since(s.rested))
@@ -83,10 +83,10 @@ func (s *Stream) Read(p []byte) (int, error) {
 	if err == nil {
 		return n, nil
 	}
-	return n, s.end(err)
+	return n, s.keepEnd(err)
 }
 
-func (s *Stream) ended() error {
+func (s *Stream) endError() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err == nil && s.stopped {
@@ -95,10 +95,10 @@ func (s *Stream) ended() error {
 	return s.err
 }
 
-// end keeps how the body ended, unless it ended because it was stopped.
-func (s *Stream) end(err error) error {
+// keepEnd keeps how the body ended, unless it ended because it was stopped.
+func (s *Stream) keepEnd(err error) error {
 	if err == io.EOF { //nolint:errorlint // readers return it bare
-		s.sender.done(nil)
+		s.sender.endDeadlines(nil)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,8 +113,8 @@ func (s *Stream) end(err error) error {
 	return s.err
 }
 
-// Whole reports whether the body has come completely.
-func (s *Stream) Whole() bool {
+// Complete reports whether the body has come completely.
+func (s *Stream) Complete() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.err == io.EOF //nolint:errorlint // kept as it was read
@@ -146,11 +146,11 @@ func (s *Stream) Stop() error {
 	return s.err
 }
 
-// wanted sets the deadlines of a body until the body is stopped: after that they stay as they are.
-type wanted struct{ *Stream }
+// bodyDeadlines sets the deadlines of a body until the body is stopped: after that they stay as they are.
+type bodyDeadlines struct{ *Stream }
 
 // SetReadDeadline makes the sender keep its pace.
-func (s wanted) SetReadDeadline(t time.Time) error {
+func (s bodyDeadlines) SetReadDeadline(t time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopped {
@@ -160,7 +160,7 @@ func (s wanted) SetReadDeadline(t time.Time) error {
 }
 
 // SetWriteDeadline gives time for the answer.
-func (s wanted) SetWriteDeadline(t time.Time) error {
+func (s bodyDeadlines) SetWriteDeadline(t time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopped {

@@ -46,7 +46,7 @@ func reading(memory *body.Memory, pause time.Duration, told chan<- heard) http.H
 		}
 		h.told = s.Stop()
 		told <- h
-		if !s.Whole() {
+		if !s.Complete() {
 			w.Header().Set("Connection", "close")
 		}
 		answer(w, h.told)
@@ -81,7 +81,7 @@ func TestStreamsAtTheirPace(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				told := make(chan heard, 1)
-				s := bodytest.Serve(t, reading(nil, row.pause, told))()
+				s := bodytest.StartServer(t, reading(nil, row.pause, told))()
 				s.Head("/", row.size)
 				go s.Send(strings.Repeat("x", row.size), row.perSecond)
 				response, _ := s.Read()
@@ -106,7 +106,7 @@ func TestStreamsWithoutALength(t *testing.T) {
 	for size, want := range map[int]int{limit: 200, limit + 1: 413} {
 		synctest.Test(t, func(t *testing.T) {
 			told := make(chan heard, 1)
-			s := bodytest.Serve(t, reading(nil, 0, told))()
+			s := bodytest.StartServer(t, reading(nil, 0, told))()
 			s.Head("/", -1)
 			go s.Send(strconv.FormatInt(int64(size), 16)+"\r\n"+strings.Repeat("x", size)+"\r\n0\r\n\r\n", 1<<20)
 			response, _ := s.Read()
@@ -125,7 +125,7 @@ func TestStoppedStreams(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var read error
-		s := bodytest.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s := bodytest.StartServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			stream, err := (*body.Lease)(nil).Stream(w, r, limit, 0)
 			if err != nil {
 				t.Error(err)
@@ -168,7 +168,7 @@ func TestMemoryOfStreams(t *testing.T) {
 	for size, want := range map[int64]int{16 << 10: 503, 32 << 10: 200} {
 		synctest.Test(t, func(t *testing.T) {
 			told := make(chan heard, 1)
-			s := bodytest.Serve(t, reading(body.NewMemory(size, prometheus.NewRegistry()), 0, told))()
+			s := bodytest.StartServer(t, reading(body.NewMemory(size, prometheus.NewRegistry()), 0, told))()
 			s.Head("/", 500_000)
 			go s.Send(string(bytes.Repeat([]byte{'x'}, 500_000)), 1<<20)
 			if response, _ := s.Read(); response.StatusCode != want {
@@ -182,7 +182,7 @@ func TestMemoryOfStreams(t *testing.T) {
 func TestRefusedSendersAreLetGo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := bodytest.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s := bodytest.StartServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_, err := (*body.Lease)(nil).Read(w, r, limit)
 			answer(w, err)
 		}))()

@@ -15,8 +15,8 @@ const (
 	// publishTimeout is how long a publication waits for the acknowledgement of the bus. After that
 	// its owner publishes the message again, under the same message id.
 	publishTimeout = 5 * time.Second
-	// lookEvery is how often publications are checked for that time.
-	lookEvery = publishTimeout / 20
+	// lookInterval is the time between two checks for publications that have waited for publishTimeout.
+	lookInterval = publishTimeout / 20
 	// maxUnacknowledged is how many publications may wait for their acknowledgement. The owners of
 	// publications have lower bounds.
 	maxUnacknowledged = 1 << 16
@@ -34,11 +34,11 @@ const (
 type acks struct {
 	conn *nats.Conn
 
-	mu      sync.Mutex
-	prefix  string // of the subjects of acknowledgements; empty: nothing has been published yet
-	last    uint64 // number of the last publication
-	waiting map[uint64]*publication
-	looking bool // look will run
+	mu            sync.Mutex
+	prefix        string // of the subjects of acknowledgements; empty: nothing has been published yet
+	last          uint64 // number of the last publication
+	waiting       map[uint64]*publication
+	lookScheduled bool // giveUpLate will run
 }
 
 // publication is a message that is not acknowledged yet.
@@ -61,7 +61,7 @@ func (p *publication) end(duplicate bool, err error) {
 // other acknowledgements wait on the same goroutine. The caller must not use m again.
 func (a *acks) publish(m *nats.Msg, done func(duplicate bool, err error)) {
 	p := &publication{msg: m, done: done, sent: time.Now()}
-	id, err := a.await(p)
+	id, err := a.register(p)
 	if err != nil {
 		p.end(false, err)
 		return
@@ -69,13 +69,13 @@ func (a *acks) publish(m *nats.Msg, done func(duplicate bool, err error)) {
 	a.send(id, p)
 }
 
-// await registers a publication, and gives it the subject of its acknowledgement.
-func (a *acks) await(p *publication) (id uint64, err error) {
+// register registers a publication, and gives it the subject of its acknowledgement.
+func (a *acks) register(p *publication) (id uint64, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.prefix == "" {
 		prefix := a.conn.NewInbox() + "."
-		if _, err := a.conn.Subscribe(prefix+"*", a.answered); err != nil {
+		if _, err := a.conn.Subscribe(prefix+"*", a.handleAnswer); err != nil {
 			return 0, err //nolint:wrapcheck // end does
 		}
 		a.prefix, a.waiting = prefix, make(map[uint64]*publication)
@@ -86,9 +86,9 @@ func (a *acks) await(p *publication) (id uint64, err error) {
 	a.last++
 	p.msg.Reply = a.prefix + strconv.FormatUint(a.last, 36)
 	a.waiting[a.last] = p
-	if !a.looking {
-		a.looking = true
-		time.AfterFunc(lookEvery, a.look)
+	if !a.lookScheduled {
+		a.lookScheduled = true
+		time.AfterFunc(lookInterval, a.giveUpLate)
 	}
 	return a.last, nil
 }
@@ -108,23 +108,23 @@ func (a *acks) take(id uint64) *publication {
 	return p
 }
 
-// answered handles the acknowledgement of a stream, or a server's answer that there is no such stream.
-func (a *acks) answered(m *nats.Msg) {
+// handleAnswer handles the acknowledgement of a stream, or a server's answer that there is no such stream.
+func (a *acks) handleAnswer(m *nats.Msg) {
 	id, err := strconv.ParseUint(m.Subject[len(a.prefix):], 36, 64)
 	if err != nil {
 		return // this subject belongs to no publication
 	}
 	if len(m.Data) == 0 && m.Header.Get("Status") == "503" {
-		a.unheard(id)
+		a.resend(id)
 		return
 	}
 	if p := a.take(id); p != nil {
-		p.end(acknowledgement(m.Data))
+		p.end(parseAck(m.Data))
 	}
 }
 
-// unheard sends a message that reached no stream once more.
-func (a *acks) unheard(id uint64) {
+// resend sends a message that reached no stream once more.
+func (a *acks) resend(id uint64) {
 	a.mu.Lock()
 	p := a.waiting[id]
 	again := p != nil && p.retries < electionRetries
@@ -150,9 +150,9 @@ func (a *acks) unheard(id uint64) {
 	}
 }
 
-// look gives up the publications that have waited for publishTimeout. It schedules itself again as
-// long as others wait.
-func (a *acks) look() {
+// giveUpLate gives up the publications that have waited for publishTimeout. giveUpLate schedules itself again as long
+// as other publications wait.
+func (a *acks) giveUpLate() {
 	before := time.Now().Add(-publishTimeout)
 	a.mu.Lock()
 	var late []*publication
@@ -162,9 +162,9 @@ func (a *acks) look() {
 			delete(a.waiting, id)
 		}
 	}
-	a.looking = len(a.waiting) > 0
-	if a.looking {
-		time.AfterFunc(lookEvery, a.look)
+	a.lookScheduled = len(a.waiting) > 0
+	if a.lookScheduled {
+		time.AfterFunc(lookInterval, a.giveUpLate)
 	}
 	a.mu.Unlock()
 	for _, p := range late {
@@ -172,9 +172,9 @@ func (a *acks) look() {
 	}
 }
 
-// fail gives up all publications that wait, because their acknowledgements would come over a
+// giveUpAll gives up all publications that wait, because their acknowledgements would come over a
 // connection that is gone.
-func (a *acks) fail(err error) {
+func (a *acks) giveUpAll(err error) {
 	a.mu.Lock()
 	gone := a.waiting
 	a.waiting = make(map[uint64]*publication)
@@ -184,9 +184,9 @@ func (a *acks) fail(err error) {
 	}
 }
 
-// acknowledgement reads a stream's answer to a publication.
-func acknowledgement(body []byte) (duplicate bool, err error) {
-	if plain(body) {
+// parseAck reads a stream's answer to a publication.
+func parseAck(body []byte) (duplicate bool, err error) {
+	if isPlainAck(body) {
 		return false, nil
 	}
 	var ack struct {
@@ -205,9 +205,9 @@ func acknowledgement(body []byte) (duplicate bool, err error) {
 	return ack.Duplicate, nil
 }
 
-// plain reports whether an acknowledgement says only where a stream has stored the message:
+// isPlainAck reports whether an acknowledgement says only where a stream has stored the message:
 // {"stream":"EVENTS","seq":1}. Nearly all acknowledgements are like that, and are not decoded.
-func plain(body []byte) bool {
+func isPlainAck(body []byte) bool {
 	rest, ok := bytes.CutPrefix(body, []byte(`{"stream":"`))
 	if !ok {
 		return false

@@ -17,10 +17,10 @@ func TestPublicationsEndOnceWhenTheServerGoes(t *testing.T) {
 	t.Parallel()
 	server := bustest.Start(t)
 	b := connect(t, server)
-	if duplicate, err := tryPublish(b, bus.Accepted{Event: event()}, 0); err != nil || duplicate {
+	if duplicate, err := tryPublish(b, bus.AcceptedEvent{Event: event()}, 0); err != nil || duplicate {
 		t.Fatalf("duplicate %t, %v", duplicate, err)
 	}
-	if duplicate, err := tryPublish(b, bus.Accepted{Event: event()}, 0); err != nil || !duplicate {
+	if duplicate, err := tryPublish(b, bus.AcceptedEvent{Event: event()}, 0); err != nil || !duplicate {
 		t.Fatalf("duplicate %t, %v for a message id that was used", duplicate, err)
 	}
 	// A subscriber that never answers stands for a stream that hangs: the server knows somebody

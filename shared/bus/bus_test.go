@@ -50,7 +50,7 @@ func dial(t *testing.T, server *bustest.Server, keys ...[]byte) *bus.Bus {
 	return b
 }
 
-func publish(t *testing.T, b *bus.Bus, a bus.Accepted, round int) (duplicate bool) {
+func publish(t *testing.T, b *bus.Bus, a bus.AcceptedEvent, round int) (duplicate bool) {
 	t.Helper()
 	duplicate, err := tryPublish(b, a, round)
 	if err != nil {
@@ -59,7 +59,7 @@ func publish(t *testing.T, b *bus.Bus, a bus.Accepted, round int) (duplicate boo
 	return duplicate
 }
 
-func tryPublish(b *bus.Bus, a bus.Accepted, round int) (duplicate bool, err error) {
+func tryPublish(b *bus.Bus, a bus.AcceptedEvent, round int) (duplicate bool, err error) {
 	type result struct {
 		duplicate bool
 		err       error
@@ -151,7 +151,7 @@ func event() domain.Event {
 func TestAcceptedEventComesAsPublished(t *testing.T) {
 	t.Parallel()
 	b := connect(t, bustest.Start(t))
-	sent := bus.Accepted{Event: event(), Version: 42, TraceParent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
+	sent := bus.AcceptedEvent{Event: event(), Version: 42, TraceParent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
 	if publish(t, b, sent, 0) {
 		t.Fatal("first publication counts as a repeat")
 	}
@@ -177,7 +177,7 @@ func TestForgedAcceptanceIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	server := bustest.Start(t)
 	b := connect(t, server)
-	publish(t, b, bus.Accepted{Event: event(), Version: 1}, 0)
+	publish(t, b, bus.AcceptedEvent{Event: event(), Version: 1}, 0)
 	m := take(t, 1, events(b))[0]
 	header := m.Header()
 	for name, forged := range map[string]struct {

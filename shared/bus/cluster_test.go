@@ -101,7 +101,7 @@ func TestClusterLosesNothingWithOneServer(t *testing.T) {
 		return known
 	}
 	first := join(t, cluster.URL())
-	publish(t, first, bus.Accepted{Event: event()}, 0)
+	publish(t, first, bus.AcceptedEvent{Event: event()}, 0)
 	before := marks(first)
 	for _, server := range cluster.Servers {
 		if diff := cmp.Diff(before, marks(join(t, server.URL()))); diff != "" {
@@ -212,7 +212,7 @@ func TestPublicationWaitsForALeader(t *testing.T) {
 		t.Fatalf("delete the stream: %v", err)
 	}
 	done := make(chan error, 1)
-	b.PublishEvent(bus.Accepted{Event: event()}, 0, func(_ bool, err error) { done <- err })
+	b.PublishEvent(bus.AcceptedEvent{Event: event()}, 0, func(_ bool, err error) { done <- err })
 	select {
 	case err := <-done:
 		t.Fatalf("the publication was given up: %v", err)

@@ -91,7 +91,7 @@ func Connect(options Options) (*Bus, error) {
 		}),
 		nats.DisconnectErrHandler(func(conn *nats.Conn, err error) {
 			if !conn.IsClosed() {
-				b.acks.fail(nats.ErrDisconnected)
+				b.acks.giveUpAll(nats.ErrDisconnected)
 			}
 			if err != nil {
 				b.log.Warn("bus disconnected", "error", err)
@@ -140,7 +140,7 @@ func (b *Bus) dial(more ...nats.Option) (*nats.Conn, error) {
 // Close closes the connection. Publications that are not acknowledged fail.
 func (b *Bus) Close() {
 	b.conn.Close()
-	b.acks.fail(nats.ErrConnectionClosed)
+	b.acks.giveUpAll(nats.ErrConnectionClosed)
 }
 
 // Addresses returns the known servers as host:port.

@@ -46,7 +46,7 @@ func (c *Consumer) Fetch(ctx context.Context, n int, options FetchOptions, take 
 		return err
 	}
 	err := c.puller.pull(ctx, n, int(options.Bytes), options.Wait, options.Heartbeat, func(msg *nats.Msg) {
-		m, err := wrap(pulled{msg})
+		m, err := wrap(pulledMessage{msg})
 		if err != nil {
 			c.bus.log.Error("message of no stream is left", "error", err)
 			return
@@ -143,7 +143,7 @@ func (p *Pull) Close() {
 	}
 }
 
-func wrap(msg handed) (*Message, error) {
+func wrap(msg consumerMessage) (*Message, error) {
 	meta, err := msg.Metadata()
 	if err != nil {
 		return nil, fmt.Errorf("read message metadata: %w", err)

@@ -32,8 +32,8 @@ const (
 	headerTask  = "Waybill-Task"
 )
 
-// Accepted is an event that REST accepted, on its way through EVENTS.
-type Accepted struct {
+// AcceptedEvent is an event that REST accepted, on its way through EVENTS.
+type AcceptedEvent struct {
 	Event domain.Event
 	// Version is the configuration version that was read in the event's commit. No dispatcher may
 	// fan the event out with an older index.
@@ -54,7 +54,7 @@ type Accepted struct {
 // exactly once. Later rounds have message ids of their own, so that an event that the bus has lost
 // is not taken for a repeat. A repeat on round 0 means that another publisher has used the message
 // id: done gets duplicate true and nothing was stored.
-func (b *Bus) PublishEvent(a Accepted, round int, done func(duplicate bool, err error)) {
+func (b *Bus) PublishEvent(a AcceptedEvent, round int, done func(duplicate bool, err error)) {
 	a.Round = round
 	subject := EventSubject(a.Event.Account, a.Event.Type)
 	id := a.Event.Account + "." + a.Event.ID
@@ -63,10 +63,10 @@ func (b *Bus) PublishEvent(a Accepted, round int, done func(duplicate bool, err 
 	}
 	header := nats.Header{
 		jetstream.MsgIDHeader: {id},
-		headerAccepted:        {b.acceptance(subject, a)},
+		headerAccepted:        {b.acceptanceMAC(subject, a)},
 	}
 	if a.Place > 0 {
-		header[headerPlace] = []string{b.place(subject, header[headerAccepted][0], a.Place)}
+		header[headerPlace] = []string{b.placeHeader(subject, header[headerAccepted][0], a.Place)}
 	}
 	if a.TraceParent != "" {
 		header[headerTraceParent] = []string{a.TraceParent}
@@ -75,7 +75,7 @@ func (b *Bus) PublishEvent(a Accepted, round int, done func(duplicate bool, err 
 	b.acks.publish(msg, done)
 }
 
-func (b *Bus) acceptance(subject string, a Accepted) string {
+func (b *Bus) acceptanceMAC(subject string, a AcceptedEvent) string {
 	text := make([]byte, 0, 160)
 	text = append(text, a.Event.ID...)
 	text = append(text, ' ')
@@ -92,7 +92,7 @@ func (b *Bus) acceptance(subject string, a Accepted) string {
 
 // ParseAccepted returns the event in a message of EVENTS that api published; ok is
 // false for any other message.
-func (b *Bus) ParseAccepted(subject string, header map[string][]string, body []byte) (a Accepted, ok bool) {
+func (b *Bus) ParseAccepted(subject string, header map[string][]string, body []byte) (a AcceptedEvent, ok bool) {
 	values := header[headerAccepted]
 	if len(values) != 1 {
 		return a, false
@@ -112,7 +112,7 @@ func (b *Bus) ParseAccepted(subject string, header map[string][]string, body []b
 		return a, false
 	}
 	if len(parts) != 4 { // the MAC is right, so the header is not forged
-		return Accepted{Unknown: true}, true
+		return AcceptedEvent{Unknown: true}, true
 	}
 	received, err1 := strconv.ParseInt(parts[1], 10, 64)
 	version, err2 := strconv.ParseInt(parts[2], 10, 64)
@@ -127,9 +127,9 @@ func (b *Bus) ParseAccepted(subject string, header map[string][]string, body []b
 	return a, true
 }
 
-// place returns the value of headerPlace: the number, and a MAC over it and the value of
+// placeHeader returns the value of headerPlace: the number, and a MAC over it and the value of
 // headerAccepted, which has a MAC over the body.
-func (b *Bus) place(subject, accepted string, number int64) string {
+func (b *Bus) placeHeader(subject, accepted string, number int64) string {
 	text := strconv.FormatInt(number, 10)
 	var room [sha256.Size]byte
 	return text + " " + base64.RawURLEncoding.EncodeToString(b.macs[0].append(room[:0], subject, text, []byte(accepted)))

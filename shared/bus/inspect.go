@@ -113,7 +113,7 @@ func differences(have, want jetstream.StreamConfig) []string {
 	if want.MaxBytes > 0 && have.MaxBytes > want.MaxBytes {
 		note("max bytes", have.MaxBytes, want.MaxBytes)
 	}
-	if len(list) == 0 && !fits(have, want) && max(have.MaxBytes, 0) >= want.MaxBytes {
+	if len(list) == 0 && !hasSettings(have, want) && max(have.MaxBytes, 0) >= want.MaxBytes {
 		list = append(list, "its settings are of another version of Waybill")
 	}
 	return list
@@ -195,8 +195,8 @@ type Rights struct {
 	Missing, Unpublished []string
 }
 
-// needed returns the subjects that a process listens to; name is the name of the process on the bus.
-func needed(name string) []string {
+// neededSubjects returns the subjects that a process listens to; name is the name of the process on the bus.
+func neededSubjects(name string) []string {
 	switch name {
 	case "gateway":
 		return []string{SubjectGateway, SubjectKeys, "_INBOX_gateway.>"}
@@ -206,9 +206,9 @@ func needed(name string) []string {
 	return []string{SubjectConfig, SubjectRelay, SubjectKeys, subjectPublish + ">", "_INBOX_" + name + ".>"}
 }
 
-// published returns one subject of each stream that a process publishes to; name is the name of the process
+// publishedSubjects returns one subject of each stream that a process publishes to; name is the name of the process
 // on the bus.
-func published(name string) []string {
+func publishedSubjects(name string) []string {
 	of := func(prefixes ...string) (subjects []string) {
 		for _, prefix := range prefixes {
 			subjects = append(subjects, prefix+"rights")
@@ -254,12 +254,12 @@ func (b *Bus) Rights(ctx context.Context) (Rights, error) {
 		return Rights{}, unavailable("connect to the bus", err)
 	}
 	defer conn.Close()
-	for _, subject := range needed(b.options.Name) {
+	for _, subject := range neededSubjects(b.options.Name) {
 		if _, err := conn.SubscribeSync(subject); err != nil {
 			return Rights{}, unavailable("listen on the bus", err)
 		}
 	}
-	for _, subject := range published(b.options.Name) {
+	for _, subject := range publishedSubjects(b.options.Name) {
 		msg := nats.NewMsg(subject)
 		msg.Header.Set(jetstream.ExpectedStreamHeader, noStream)
 		if err := conn.PublishMsg(msg); err != nil {
@@ -279,12 +279,12 @@ func (b *Bus) Rights(ctx context.Context) (Rights, error) {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	for _, subject := range needed(b.options.Name) {
+	for _, subject := range neededSubjects(b.options.Name) {
 		if slices.Contains(refused, subject) {
 			rights.Missing = append(rights.Missing, subject)
 		}
 	}
-	for _, subject := range published(b.options.Name) {
+	for _, subject := range publishedSubjects(b.options.Name) {
 		if strings.Contains(unpublished.String(), `Publish to "`+subject+`"`) {
 			rights.Unpublished = append(rights.Unpublished, strings.TrimSuffix(subject, "rights"))
 		}

@@ -57,7 +57,7 @@ func TestInspect(t *testing.T) {
 	t.Parallel()
 	s := bustest.Start(t)
 	b := connect(t, s)
-	publish(t, b, bus.Accepted{Event: event()}, 0)
+	publish(t, b, bus.AcceptedEvent{Event: event()}, 0)
 	streams, err := b.InspectStreams(t.Context())
 	if err != nil {
 		t.Fatal(err)

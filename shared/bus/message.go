@@ -13,7 +13,7 @@ type Message struct {
 	Repeated bool      // it was handed out before
 	// Deliveries is how often the message was handed out, this time included.
 	Deliveries uint64
-	msg        handed
+	msg        consumerMessage
 }
 
 // Position identifies a message of a stream for ever: a stream that was lost begins its sequences

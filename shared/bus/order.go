@@ -22,12 +22,12 @@ const headerOrder = "Waybill-Order"
 
 const orderVersion = "1"
 
-// Ordered is the position of a delivery among those of its webhook and shipment.
-type Ordered struct {
-	Sequence int64     // 1 for the first delivery of the webhook and the shipment
-	Shipment int64     // see domain.ShipmentKey
-	Due      time.Time // when its next attempt is due; zero: when it is its turn
-	Gap      bool      // the delivery before it did not arrive
+// OrderPosition is the position of a delivery among those of its webhook and shipment.
+type OrderPosition struct {
+	Sequence    int64     // 1 for the first delivery of the webhook and the shipment
+	ShipmentKey int64     // see domain.ShipmentKey
+	Due         time.Time // when the next attempt is due; zero: in the delivery's turn
+	AfterGap    bool      // the delivery before it did not arrive
 }
 
 // ErrOrdered is returned for a message of ORDER that has no position in a queue.
@@ -36,7 +36,7 @@ var ErrOrdered = errors.New("not an ordered delivery")
 // KeepOrdered stores a delivery that waits for its turn, and calls done exactly once. There is one
 // message for a delivery: a later one replaces an earlier one. The owner of the account's order has
 // the delivery in memory, too.
-func (b *Bus) KeepOrdered(task *domain.Task, position Ordered, done func(error)) {
+func (b *Bus) KeepOrdered(task *domain.Task, position OrderPosition, done func(error)) {
 	b.publishTask(b.orders, orderedMessage(task, position), done)
 }
 
@@ -44,12 +44,12 @@ func (b *Bus) KeepOrdered(task *domain.Task, position Ordered, done func(error))
 // the delivery stays unless it has an earlier state, because the delivery's owner goes on working and may have
 // stored a later one. After restoring deliveries, the caller announces the account with AnnounceRestored, so that
 // the owner reads its deliveries again.
-func (b *Bus) RestoreOrdered(task *domain.Task, position Ordered, done func(error)) {
+func (b *Bus) RestoreOrdered(task *domain.Task, position OrderPosition, done func(error)) {
 	b.restoreOver(0, task, position, done)
 }
 
 // restoreOver stores a delivery in place of the message with the sequence last; 0: if there is no message yet.
-func (b *Bus) restoreOver(last uint64, task *domain.Task, position Ordered, done func(error)) {
+func (b *Bus) restoreOver(last uint64, task *domain.Task, position OrderPosition, done func(error)) {
 	msg := orderedMessage(task, position)
 	msg.Header[jetstream.ExpectedLastSubjSeqHeader] = []string{strconv.FormatUint(last, 10)}
 	b.publishTask(b.orders, msg, func(err error) {
@@ -70,7 +70,7 @@ func isStored(err error) bool {
 }
 
 // restoreBeside restores a delivery unless its stored state is the same or newer.
-func (b *Bus) restoreBeside(task *domain.Task, position Ordered, done func(error)) {
+func (b *Bus) restoreBeside(task *domain.Task, position OrderPosition, done func(error)) {
 	ctx, cancel := context.WithTimeout(context.Background(), publishTimeout)
 	defer cancel()
 	entry, err := b.Stream(StreamOrder).Newest(ctx, OrderSubject(task))
@@ -89,14 +89,14 @@ func (b *Bus) restoreBeside(task *domain.Task, position Ordered, done func(error
 	b.restoreOver(entry.Sequence, task, position, done)
 }
 
-func orderedMessage(task *domain.Task, position Ordered) *nats.Msg {
+func orderedMessage(task *domain.Task, position OrderPosition) *nats.Msg {
 	msg := taskMessage(OrderSubject(task), task)
 	gap := int64(0)
-	if position.Gap {
+	if position.AfterGap {
 		gap = 1
 	}
 	text := []byte(orderVersion)
-	for _, n := range []int64{position.Sequence, position.Shipment, millis(position.Due), gap} {
+	for _, n := range []int64{position.Sequence, position.ShipmentKey, millis(position.Due), gap} {
 		text = strconv.AppendInt(append(text, ' '), n, 10)
 	}
 	msg.Header[headerOrder] = []string{string(text)}
@@ -105,27 +105,27 @@ func orderedMessage(task *domain.Task, position Ordered) *nats.Msg {
 
 // parseOrdered reads the position of a delivery in a message of ORDER. The error is ErrOrdered or
 // ErrVersion.
-func parseOrdered(header map[string][]string) (Ordered, error) {
+func parseOrdered(header map[string][]string) (OrderPosition, error) {
 	values := header[headerOrder]
 	if len(values) != 1 {
-		return Ordered{}, fmt.Errorf("read order header: %w", ErrOrdered)
+		return OrderPosition{}, fmt.Errorf("read order header: %w", ErrOrdered)
 	}
 	parts := strings.Split(values[0], " ")
 	if parts[0] != orderVersion {
-		return Ordered{}, fmt.Errorf("read order header: version %s, %w", shorten(parts[0], 8), ErrVersion)
+		return OrderPosition{}, fmt.Errorf("read order header: version %s, %w", cutText(parts[0], 8), ErrVersion)
 	}
 	if len(parts) != 5 {
-		return Ordered{}, fmt.Errorf("read order header: %w", ErrOrdered)
+		return OrderPosition{}, fmt.Errorf("read order header: %w", ErrOrdered)
 	}
 	var numbers [4]int64
 	for i := range numbers {
 		n, err := strconv.ParseInt(parts[i+1], 10, 64)
 		if err != nil {
-			return Ordered{}, fmt.Errorf("read order header: %w", ErrOrdered)
+			return OrderPosition{}, fmt.Errorf("read order header: %w", ErrOrdered)
 		}
 		numbers[i] = n
 	}
-	return Ordered{Sequence: numbers[0], Shipment: numbers[1], Due: fromMillis(numbers[2]), Gap: numbers[3] != 0}, nil
+	return OrderPosition{Sequence: numbers[0], ShipmentKey: numbers[1], Due: fromMillis(numbers[2]), AfterGap: numbers[3] != 0}, nil
 }
 
 // AnnounceRestored tells the owner of an account's order that deliveries of the account
@@ -144,7 +144,7 @@ const loadUnused = 30 * time.Second
 
 // Orders calls take with each delivery of an account that waits for its turn, without its body. For
 // a message that can't be read, take gets an error. While no delivery waits, no consumer is made.
-func (b *Bus) Orders(ctx context.Context, account string, take func(task *domain.Task, position Ordered, err error)) error {
+func (b *Bus) Orders(ctx context.Context, account string, take func(task *domain.Task, position OrderPosition, err error)) error {
 	if first, err := b.Stream(StreamOrder).Read(ctx, orderSubjects(account), 1); err != nil || first == nil {
 		return err
 	}
@@ -184,7 +184,7 @@ func (b *Bus) Orders(ctx context.Context, account string, take func(task *domain
 
 // generations returns the highest generation of an account's consumers of EVENTS, and the names of these consumers.
 func (b *Bus) generations(ctx context.Context, account string) (highest uint64, older []string, err error) {
-	consumers, err := b.listed(ctx)
+	consumers, err := b.eventConsumers(ctx)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -199,10 +199,10 @@ func (b *Bus) generations(ctx context.Context, account string) (highest uint64, 
 	return highest, older, nil
 }
 
-// listed returns the consumers of EVENTS. Callers that ask while the consumers are being listed share that
+// eventConsumers returns the consumers of EVENTS. Callers that ask while the consumers are being listed share that
 // list: a dispatcher that takes over a thousand accounts would otherwise list a thousand consumers a thousand
 // times. So a consumer that was made just now may be missing; then making another one with its name fails.
-func (b *Bus) listed(ctx context.Context) ([]*jetstream.ConsumerInfo, error) {
+func (b *Bus) eventConsumers(ctx context.Context) ([]*jetstream.ConsumerInfo, error) {
 	answer := b.listing.DoChan(StreamEvents, func() (any, error) { return b.consumersOf(context.WithoutCancel(ctx), StreamEvents) })
 	select {
 	case a := <-answer:
@@ -213,14 +213,14 @@ func (b *Bus) listed(ctx context.Context) ([]*jetstream.ConsumerInfo, error) {
 	}
 }
 
-// Taken is the right to an account's events in order.
-type Taken struct {
+// EventsClaim is the right to an account's events in order.
+type EventsClaim struct {
 	Consumer *Consumer
 	First    bool // the account had no consumer before
 }
 
-// errTaken means that another process has taken an account's events at the same time.
-var errTaken = errors.New("another process has taken them")
+// errClaimed means that another process has taken an account's events at the same time.
+var errClaimed = errors.New("another process has taken them")
 
 // Before a new owner takes the events, the consumer of the owner before must have stood still for
 // standStill, because an owner that stops still finishes its events in flight. The new owner waits
@@ -234,20 +234,20 @@ const (
 // It begins with the first event that the generation before had not acknowledged. So every event that
 // was in flight comes again, at once and in order, and acknowledgements of the process before no longer
 // count. If there was no generation before, it begins at the sequence that first returns.
-func (b *Bus) TakeEvents(ctx context.Context, account, self string, most int, first func() (uint64, error)) (Taken, error) {
+func (b *Bus) TakeEvents(ctx context.Context, account, self string, most int, first func() (uint64, error)) (EventsClaim, error) {
 	highest, older, err := b.generations(ctx, account)
 	if err != nil {
-		return Taken{}, err
+		return EventsClaim{}, err
 	}
 	var start uint64
 	if highest == 0 {
 		if start, err = first(); err != nil {
-			return Taken{}, err
+			return EventsClaim{}, err
 		}
 	} else {
-		state, err := b.stands(ctx, OrderConsumer(account, highest))
+		state, err := b.awaitStandstill(ctx, OrderConsumer(account, highest))
 		if err != nil {
-			return Taken{}, err
+			return EventsClaim{}, err
 		}
 		start = state.Acknowledged + 1
 	}
@@ -258,21 +258,21 @@ func (b *Bus) TakeEvents(ctx context.Context, account, self string, most int, fi
 		AckPolicy: jetstream.AckExplicitPolicy, AckWait: AckWait, MaxDeliver: -1, MaxAckPending: most,
 	})
 	if errors.Is(err, jetstream.ErrConsumerExists) {
-		err = errTaken
+		err = errClaimed
 	}
 	if err != nil {
-		return Taken{}, unavailable("take the events of an account", err)
+		return EventsClaim{}, unavailable("take the events of an account", err)
 	}
 	for _, old := range older {
 		if err := b.Stream(StreamEvents).DeleteConsumer(ctx, old); err != nil {
-			return Taken{}, err
+			return EventsClaim{}, err
 		}
 	}
-	return Taken{Consumer: &Consumer{bus: b, stream: StreamEvents, name: name, consumer: consumer}, First: highest == 0}, nil
+	return EventsClaim{Consumer: &Consumer{bus: b, stream: StreamEvents, name: name, consumer: consumer}, First: highest == 0}, nil
 }
 
-// stands waits until a consumer has stopped moving, and returns its state.
-func (b *Bus) stands(ctx context.Context, name string) (ConsumerState, error) {
+// awaitStandstill waits until a consumer has stopped moving, and returns its state.
+func (b *Bus) awaitStandstill(ctx context.Context, name string) (ConsumerState, error) {
 	before, err := b.Stream(StreamEvents).ConsumerState(ctx, name)
 	for deadline := time.Now().Add(standMost); err == nil; {
 		if before.Unacknowledged == 0 || time.Now().After(deadline) {
@@ -396,7 +396,7 @@ func (b *Bus) consumersOf(ctx context.Context, stream string) ([]*jetstream.Cons
 			return nil, unavailable(doing, errNoLeader)
 		}
 		for _, info := range page.Consumers {
-			if err := b.led(info.Cluster); err != nil {
+			if err := b.checkLeader(info.Cluster); err != nil {
 				return nil, unavailable(doing, err)
 			}
 		}

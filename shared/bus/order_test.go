@@ -15,9 +15,9 @@ import (
 )
 
 // accepted is the nth event of an account.
-func accepted(account string, n int) bus.Accepted {
+func accepted(account string, n int) bus.AcceptedEvent {
 	id := "evt_" + string(rune('a'+n))
-	return bus.Accepted{Version: 1, Place: int64(n), Event: domain.Event{
+	return bus.AcceptedEvent{Version: 1, Place: int64(n), Event: domain.Event{
 		Account: account, ID: id, Type: domain.ShipmentCreated, Payload: []byte(`{}`), ReceivedAt: time.UnixMilli(1_700_000_000_000).UTC(),
 	}}
 }
@@ -152,8 +152,8 @@ func TestOrderedDeliveriesAreKept(t *testing.T) {
 		Delivery: "dlv_1", Account: "acme", Webhook: webhook, EventID: "evt_1", EventType: domain.ShipmentCreated,
 		ReceivedAt: time.UnixMilli(1_700_000_000_000).UTC(), Rev: 2, Attempts: 1, RunAttempts: 1, Body: []byte(`{"id":"evt_1"}`),
 	}
-	position := bus.Ordered{Sequence: 7, Shipment: -5, Due: time.UnixMilli(1_700_000_005_000).UTC(), Gap: true}
-	keep := func(position bus.Ordered) {
+	position := bus.OrderPosition{Sequence: 7, ShipmentKey: -5, Due: time.UnixMilli(1_700_000_005_000).UTC(), AfterGap: true}
+	keep := func(position bus.OrderPosition) {
 		t.Helper()
 		done := make(chan error, 1)
 		b.KeepOrdered(task, position, func(err error) { done <- err })
@@ -161,17 +161,17 @@ func TestOrderedDeliveriesAreKept(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	keep(bus.Ordered{Sequence: 7, Shipment: -5})
+	keep(bus.OrderPosition{Sequence: 7, ShipmentKey: -5})
 	keep(position)
 	other := *task
 	other.Account = "other"
 	task, of := &other, task
-	keep(bus.Ordered{Sequence: 1})
-	var positions []bus.Ordered
+	keep(bus.OrderPosition{Sequence: 1})
+	var positions []bus.OrderPosition
 	load := func() {
 		t.Helper()
 		positions = nil
-		err := b.Orders(t.Context(), "acme", func(got *domain.Task, position bus.Ordered, err error) {
+		err := b.Orders(t.Context(), "acme", func(got *domain.Task, position bus.OrderPosition, err error) {
 			if err != nil || got.Delivery != of.Delivery || got.Rev != of.Rev || got.Account != of.Account {
 				t.Errorf("read %+v, %v", got, err)
 			}
@@ -182,7 +182,7 @@ func TestOrderedDeliveriesAreKept(t *testing.T) {
 		}
 	}
 	load()
-	if diff := cmp.Diff([]bus.Ordered{position}, positions); diff != "" {
+	if diff := cmp.Diff([]bus.OrderPosition{position}, positions); diff != "" {
 		t.Errorf("positions (-want +got):\n%s", diff)
 	}
 	entry, err := b.Stream(bus.StreamOrder).Newest(t.Context(), bus.OrderSubject(of))
@@ -212,7 +212,7 @@ func TestRestoredBesideWhatIsKept(t *testing.T) {
 	}
 	for _, step := range []struct {
 		name    string
-		store   func(*domain.Task, bus.Ordered, func(error))
+		store   func(*domain.Task, bus.OrderPosition, func(error))
 		of      domain.Revision
 		revLeft domain.Revision
 	}{
@@ -220,12 +220,12 @@ func TestRestoredBesideWhatIsKept(t *testing.T) {
 		{"kept by its owner", b.KeepOrdered, 6, 6}, {"an earlier state restored", b.RestoreOrdered, 4, 6},
 	} {
 		done := make(chan error, 1)
-		step.store(state(step.of), bus.Ordered{Sequence: 1}, func(err error) { done <- err })
+		step.store(state(step.of), bus.OrderPosition{Sequence: 1}, func(err error) { done <- err })
 		if err := <-done; err != nil {
 			t.Fatalf("%s: %v", step.name, err)
 		}
 		var left []domain.Revision
-		if err := b.Orders(t.Context(), "acme", func(got *domain.Task, _ bus.Ordered, _ error) { left = append(left, got.Rev) }); err != nil {
+		if err := b.Orders(t.Context(), "acme", func(got *domain.Task, _ bus.OrderPosition, _ error) { left = append(left, got.Rev) }); err != nil {
 			t.Fatal(err)
 		}
 		if len(left) != 1 || left[0] != step.revLeft {

@@ -62,10 +62,10 @@ func (b *Bus) ServePublishers(ctx context.Context, count func(result string)) er
 	}
 	defer conn.Close()
 	p := &publishers{bus: b, conn: conn, count: count, answers: conn.NewInbox() + "."}
-	if _, err := conn.Subscribe(p.answers+">", p.answer); err != nil {
+	if _, err := conn.Subscribe(p.answers+">", p.forwardAnswer); err != nil {
 		return fmt.Errorf("listen for answers of %s: %w", StreamEvents, err)
 	}
-	taking, err := conn.QueueSubscribe(subjectPublish+">", queuePublish, p.take)
+	taking, err := conn.QueueSubscribe(subjectPublish+">", queuePublish, p.forward)
 	if err != nil {
 		return fmt.Errorf("listen for publishers: %w", err)
 	}
@@ -78,11 +78,11 @@ func (b *Bus) ServePublishers(ctx context.Context, count func(result string)) er
 
 // publishers serves publishers on NATS that have an account of their own.
 type publishers struct {
-	bus     *Bus
-	conn    *nats.Conn
-	count   func(result string)
-	answers string       // prefix of replies to EVENTS; the publisher's reply follows
-	asked   atomic.Int64 // answers that EVENTS owes
+	bus         *Bus
+	conn        *nats.Conn
+	count       func(result string)
+	answers     string       // prefix of replies to EVENTS; the publisher's reply follows
+	owedAnswers atomic.Int64 // answers that EVENTS owes
 }
 
 // end stops taking messages, and passes on the answers that are still to come.
@@ -93,7 +93,7 @@ func (p *publishers) end(taking *nats.Subscription, drained <-chan struct{}) {
 	}
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for done := false; !done || p.asked.Load() > 0; {
+	for done := false; !done || p.owedAnswers.Load() > 0; {
 		select {
 		case <-drained:
 			done, drained = true, nil
@@ -105,9 +105,9 @@ func (p *publishers) end(taking *nats.Subscription, drained <-chan struct{}) {
 	_ = p.conn.Flush()
 }
 
-// take passes one message on. Its answer goes to the method answer, with the publisher's reply in
+// forward passes one message on. Its answer goes to the method answer, with the publisher's reply in
 // the subject, so that nothing has to be kept until then.
-func (p *publishers) take(m *nats.Msg) {
+func (p *publishers) forward(m *nats.Msg) {
 	account, kind, _ := strings.Cut(m.Subject[len(subjectPublish):], ".")
 	subject := subjectEvents + account + "." + kind
 	reply := ""
@@ -122,14 +122,14 @@ func (p *publishers) take(m *nats.Msg) {
 	out := &nats.Msg{Subject: subject, Header: header, Data: m.Data}
 	if reply != "" {
 		out.Reply = p.answers + reply
-		p.asked.Add(1)
+		p.owedAnswers.Add(1)
 	} else {
 		p.count(PublishUnasked)
 	}
 	if err := p.conn.PublishMsg(out); err != nil && reply != "" {
-		p.asked.Add(-1)
+		p.owedAnswers.Add(-1)
 		p.count(PublishRefused)
-		p.send(reply, failure(503, 0, "the event can't be stored now: "+err.Error()))
+		p.send(reply, failureAnswer(503, 0, "the event can't be stored now: "+err.Error()))
 	}
 }
 
@@ -143,7 +143,7 @@ func (p *publishers) refuse(account, subject, reply string, m *nats.Msg, reason 
 		}
 	})
 	if reply != "" {
-		p.send(reply, failure(400, badRequest, reason))
+		p.send(reply, failureAnswer(400, badRequest, reason))
 	}
 }
 
@@ -173,7 +173,7 @@ func publisherHeader(account string, header nats.Header) (to nats.Header, refusa
 		case name == headerRequestInfo || hasPrefixFold(name, headerPrefixOwn):
 			delete(header, name)
 		case hasPrefixFold(name, headerPrefixServer):
-			return nil, "header " + shorten(name, maxHeaderName) + " can't be used here"
+			return nil, "header " + cutText(name, maxHeaderName) + " can't be used here"
 		}
 	}
 	if id != "" {
@@ -201,9 +201,9 @@ const (
 	answerDuplicate = `{"stream":"` + StreamEvents + `","seq":1,"duplicate":true}`
 )
 
-// answer passes on the answer of EVENTS, without what it shows about others.
-func (p *publishers) answer(m *nats.Msg) {
-	p.asked.Add(-1)
+// forwardAnswer passes on the answer of EVENTS, without what it shows about others.
+func (p *publishers) forwardAnswer(m *nats.Msg) {
+	p.owedAnswers.Add(-1)
 	reply := m.Subject[len(p.answers):]
 	switch {
 	case len(m.Data) == 0: // from the server: no stream takes the message
@@ -222,7 +222,7 @@ func (p *publishers) answer(m *nats.Msg) {
 		switch {
 		case ack.Error != nil:
 			p.count(PublishRefused)
-			p.send(reply, failure(ack.Error.Code, ack.Error.ErrorCode, ack.Error.Description))
+			p.send(reply, failureAnswer(ack.Error.Code, ack.Error.ErrorCode, ack.Error.Description))
 		case ack.Duplicate:
 			p.count(PublishDuplicate)
 			p.send(reply, []byte(answerDuplicate))
@@ -242,8 +242,8 @@ func (p *publishers) send(reply string, body []byte) {
 	}
 }
 
-// failure returns the answer of a stream that did not store a message.
-func failure(code int, number jetstream.ErrorCode, description string) []byte {
+// failureAnswer returns the answer of a stream that did not store a message.
+func failureAnswer(code int, number jetstream.ErrorCode, description string) []byte {
 	body, err := json.Marshal(struct {
 		Error  *jetstream.APIError `json:"error"`
 		Stream string              `json:"stream"`

@@ -21,15 +21,15 @@ import (
 // until AckWait. A puller reads on until all messages that the status counts have come. Its inbox
 // stays open from one request to the next.
 type puller struct {
-	conn    *nats.Conn
-	subject string // of requests for messages
-	inbox   string
-	sub     *nats.Subscription
-	came    chan *nats.Msg
-	asked   uint64          // number of requests so far
-	early   []*nats.Msg     // messages that await has found; the next request hands them out first
-	back    <-chan struct{} // has a value after each reconnection
-	leave   func()          // ends back
+	conn       *nats.Conn
+	subject    string // of requests for messages
+	inbox      string
+	sub        *nats.Subscription
+	came       chan *nats.Msg
+	asked      uint64          // number of requests so far
+	foundEarly []*nats.Msg     // messages that await has found; the next request hands them out first
+	back       <-chan struct{} // has a value after each reconnection
+	leave      func()          // ends back
 
 	group string // of a pinned consumer; empty: the consumer is not pinned
 	pin   string // the server's id for this process while it serves it
@@ -68,7 +68,7 @@ func (b *Bus) newPuller(stream, consumer, group string) (*puller, error) {
 func (p *puller) close() {
 	p.leave()
 	_ = p.sub.Unsubscribe()
-	for _, msg := range p.early {
+	for _, msg := range p.foundEarly {
 		_ = msg.Nak()
 	}
 	for {
@@ -104,11 +104,11 @@ func (p *puller) pull(ctx context.Context, batch, maxBytes int, wait, heartbeat 
 	case <-p.back: // the reconnection was before the request
 	default:
 	}
-	for _, msg := range p.early {
-		p.note(msg)
+	for _, msg := range p.foundEarly {
+		p.keepPinID(msg)
 		take(msg)
 	}
-	p.early = nil
+	p.foundEarly = nil
 	reply, err := p.ask(ctx, pullRequest{batch, maxBytes, wait, wait == 0, heartbeat, p.group, p.pin})
 	if err != nil {
 		return err
@@ -117,27 +117,27 @@ func (p *puller) pull(ctx context.Context, batch, maxBytes int, wait, heartbeat 
 	if heartbeat == 0 { // the request ends soon, and its messages may be on their way
 		back = nil
 	}
-	r := pulling{reply: reply, left: batch, maxBytes: maxBytes, heartbeat: heartbeat, over: time.NewTimer(wait + late)}
-	defer r.over.Stop()
-	r.alive()
-	for r.left > 0 {
+	r := pullState{reply: reply, remaining: batch, maxBytes: maxBytes, heartbeat: heartbeat, timeout: time.NewTimer(wait + late)}
+	defer r.timeout.Stop()
+	r.noteSign()
+	for r.remaining > 0 {
 		select {
 		case <-ctx.Done():
 			return ctx.Err() //nolint:wrapcheck // asked to stop
 		case <-back:
 			return ErrAway
-		case <-r.over.C:
+		case <-r.timeout.C:
 			if r.heartbeat > 0 {
 				return errSilent
 			}
 			return nil
 		case msg := <-p.came:
-			r.alive()
+			r.noteSign()
 			if !p.fromServer(msg) {
-				p.note(msg)
+				p.keepPinID(msg)
 				take(msg)
-				r.count(msg)
-			} else if err := p.status(&r, msg); err != nil {
+				r.countMessage(msg)
+			} else if err := p.handleStatus(&r, msg); err != nil {
 				return err
 			}
 		}
@@ -166,7 +166,7 @@ func (p *puller) await(ctx context.Context, wait time.Duration, other <-chan str
 		case msg := <-p.came:
 			switch {
 			case !p.fromServer(msg):
-				p.early = append(p.early, msg) // from an earlier request; if it were given back, it would come behind later ones
+				p.foundEarly = append(p.foundEarly, msg) // from an earlier request; if it were given back, it would come behind later ones
 				return nil
 			case msg.Subject == reply && msg.Header.Get("Status") == "503":
 				return nats.ErrNoResponders
@@ -201,57 +201,57 @@ func (p *puller) ask(ctx context.Context, request pullRequest) (reply string, er
 	return reply, p.conn.PublishRequest(p.subject, reply, body) //nolint:wrapcheck // the caller says what for
 }
 
-// pulling is the state of one request.
-type pulling struct {
+// pullState is the state of one request.
+type pullState struct {
 	reply     string // the inbox of its messages
-	left      int    // messages that are still to come
+	remaining int    // messages that are still to come
 	bytes     int    // bytes of messages that have come
 	maxBytes  int
 	heartbeat time.Duration
-	over      *time.Timer // when the puller stops waiting
+	timeout   *time.Timer // when the puller stops waiting
 }
 
-// alive notes that the server has shown that it is alive.
-func (r *pulling) alive() {
+// noteSign notes that the server has shown that it is alive.
+func (r *pullState) noteSign() {
 	if r.heartbeat > 0 {
-		r.over.Reset(2 * r.heartbeat)
+		r.timeout.Reset(2 * r.heartbeat)
 	}
 }
 
-// count notes that a message has come. The server sends no status when a
+// countMessage notes that a message has come. The server sends no status when a
 // request is filled to the last byte.
-func (r *pulling) count(msg *nats.Msg) {
-	r.left--
+func (r *pullState) countMessage(msg *nats.Msg) {
+	r.remaining--
 	if r.bytes += msg.Size(); r.bytes >= r.maxBytes && r.maxBytes > 0 {
-		r.end(filled)
+		r.noteEnd(filled)
 	}
 }
 
-// end notes that the server has ended the request: it sends no more heartbeats, but messages may
+// noteEnd notes that the server has ended the request: it sends no more heartbeats, but messages may
 // still be on their way.
-func (r *pulling) end(wait time.Duration) {
+func (r *pullState) noteEnd(wait time.Duration) {
 	r.heartbeat = 0
-	r.over.Reset(wait)
+	r.timeout.Reset(wait)
 }
 
-// status handles a status of the server.
-func (p *puller) status(r *pulling, msg *nats.Msg) error {
+// handleStatus handles a status of the server.
+func (p *puller) handleStatus(r *pullState, msg *nats.Msg) error {
 	status := msg.Header.Get("Status")
 	if msg.Subject != r.reply || status == "100" {
 		return nil // from an earlier request, or a heartbeat
 	}
-	unsent, err := p.ended(status, msg)
+	unsent, err := p.countUnsent(status, msg)
 	if err != nil {
 		return err
 	}
-	r.left -= min(r.left, unsent)
-	r.end(late)
+	r.remaining -= min(r.remaining, unsent)
+	r.noteEnd(late)
 	return nil
 }
 
-// note keeps the id under which the server serves this process. Only a message of a pinned consumer
+// keepPinID keeps the id under which the server serves this process. Only a message of a pinned consumer
 // has such an id; in others the header would be a publisher's.
-func (p *puller) note(msg *nats.Msg) {
+func (p *puller) keepPinID(msg *nats.Msg) {
 	if p.group == "" {
 		return
 	}
@@ -260,8 +260,8 @@ func (p *puller) note(msg *nats.Msg) {
 	}
 }
 
-// ended returns how many of the requested messages the server will not send.
-func (p *puller) ended(status string, msg *nats.Msg) (unsent int, err error) {
+// countUnsent returns how many of the requested messages the server will not send.
+func (p *puller) countUnsent(status string, msg *nats.Msg) (unsent int, err error) {
 	const all = int(^uint(0) >> 1)
 	switch status {
 	case "404", "408", "409":
@@ -284,8 +284,8 @@ func (p *puller) ended(status string, msg *nats.Msg) (unsent int, err error) {
 	return 0, fmt.Errorf("the server answers %s %s", status, msg.Header.Get("Description"))
 }
 
-// handed is a message as a consumer hands it out.
-type handed interface {
+// consumerMessage is a message as a consumer hands it out.
+type consumerMessage interface {
 	Subject() string
 	Headers() nats.Header
 	Data() []byte
@@ -297,19 +297,19 @@ type handed interface {
 	Metadata() (*jetstream.MsgMetadata, error)
 }
 
-// pulled is a message from a puller.
-type pulled struct{ msg *nats.Msg }
+// pulledMessage is a message from a puller.
+type pulledMessage struct{ msg *nats.Msg }
 
-func (p pulled) Subject() string                       { return p.msg.Subject }
-func (p pulled) Headers() nats.Header                  { return p.msg.Header }
-func (p pulled) Data() []byte                          { return p.msg.Data }
-func (p pulled) Ack() error                            { return p.msg.Ack() }
-func (p pulled) DoubleAck(ctx context.Context) error   { return p.msg.AckSync(nats.Context(ctx)) }
-func (p pulled) Nak() error                            { return p.msg.Nak() }
-func (p pulled) NakWithDelay(wait time.Duration) error { return p.msg.NakWithDelay(wait) }
-func (p pulled) InProgress() error                     { return p.msg.InProgress() }
+func (p pulledMessage) Subject() string                       { return p.msg.Subject }
+func (p pulledMessage) Headers() nats.Header                  { return p.msg.Header }
+func (p pulledMessage) Data() []byte                          { return p.msg.Data }
+func (p pulledMessage) Ack() error                            { return p.msg.Ack() }
+func (p pulledMessage) DoubleAck(ctx context.Context) error   { return p.msg.AckSync(nats.Context(ctx)) }
+func (p pulledMessage) Nak() error                            { return p.msg.Nak() }
+func (p pulledMessage) NakWithDelay(wait time.Duration) error { return p.msg.NakWithDelay(wait) }
+func (p pulledMessage) InProgress() error                     { return p.msg.InProgress() }
 
-func (p pulled) Metadata() (*jetstream.MsgMetadata, error) {
+func (p pulledMessage) Metadata() (*jetstream.MsgMetadata, error) {
 	of, err := p.msg.Metadata()
 	if err != nil {
 		return nil, err //nolint:wrapcheck // wrap says what for

@@ -45,7 +45,7 @@ func (b *Bus) Reject(account, subject string, header map[string][]string, body [
 	if !domain.ValidAccount(account) {
 		account = noAccount
 	}
-	reason = shorten(reason, maxReason)
+	reason = cutText(reason, maxReason)
 	kept, left := fitHeaders(header)
 	if left > 0 {
 		reason += "; " + strconv.Itoa(left) + " headers are left out"
@@ -90,7 +90,7 @@ func fitHeaders(header map[string][]string) (kept nats.Header, left int) {
 // ShownSubject returns a subject in a form for logs and lists: valid UTF-8 without control
 // characters, at most 512 bytes.
 func ShownSubject(subject string) string {
-	return shorten(strings.Map(func(r rune) rune {
+	return cutText(strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
 			return '\uFFFD'
 		}
@@ -98,8 +98,8 @@ func ShownSubject(subject string) string {
 	}, strings.ToValidUTF8(subject, "\uFFFD")), maxShownSubject)
 }
 
-// shorten cuts a text to most bytes, an ellipsis included.
-func shorten(text string, most int) string {
+// cutText cuts a text to most bytes, an ellipsis included.
+func cutText(text string, most int) string {
 	const ellipsis = "…"
 	if len(text) <= most {
 		return text
@@ -107,8 +107,8 @@ func shorten(text string, most int) string {
 	return strings.ToValidUTF8(text[:most-len(ellipsis)], "") + ellipsis
 }
 
-// Rejected is a message on the bus that was not a valid event.
-type Rejected struct {
+// RejectedMessage is a message on the bus that was not a valid event.
+type RejectedMessage struct {
 	Sequence uint64
 	Subject  string
 	Reason   string
@@ -124,7 +124,7 @@ const maxRejectedPage = 384 << 10
 // most limit, fewer when their bodies fill a page, and only messages with a sequence below before
 // (0: from the newest). next is the value of before for the next page; 0: there are no more. Each
 // message costs a request; messages of other accounts are not read.
-func (b *Bus) ListRejected(ctx context.Context, account string, since time.Time, limit int, before uint64) (list []Rejected, next uint64, err error) {
+func (b *Bus) ListRejected(ctx context.Context, account string, since time.Time, limit int, before uint64) (list []RejectedMessage, next uint64, err error) {
 	size := 0
 	for before != 1 {
 		entry, err := b.Stream(StreamRejected).Last(ctx, RejectedSubject(account), before)
@@ -138,7 +138,7 @@ func (b *Bus) ListRejected(ctx context.Context, account string, since time.Time,
 			return list, before, nil
 		}
 		header := nats.Header(entry.Header)
-		list = append(list, Rejected{
+		list = append(list, RejectedMessage{
 			Sequence: entry.Sequence, Subject: header.Get(HeaderSubject), Reason: header.Get(HeaderReason), Time: entry.Time, Body: entry.Body,
 		})
 		size += len(entry.Body)

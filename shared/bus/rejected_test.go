@@ -248,7 +248,7 @@ func TestEventsRefusesWhenItIsFullAndGoesOnWhenThereIsRoom(t *testing.T) {
 		t.Fatalf("%d were stored, and nothing was refused before", stored)
 	}
 	// What REST accepted is left to the relay.
-	if _, err := tryPublish(b, bus.Accepted{Event: event()}, 0); !errors.Is(err, domain.ErrUnavailable) {
+	if _, err := tryPublish(b, bus.AcceptedEvent{Event: event()}, 0); !errors.Is(err, domain.ErrUnavailable) {
 		t.Fatalf("an accepted event: %v, want %v", err, domain.ErrUnavailable)
 	}
 	// Nothing is done: nothing is given up.

@@ -14,8 +14,8 @@ type Room struct {
 	Dropped         uint64 // events that were done and were dropped to make room
 }
 
-// tight reports whether room must be made: from three quarters on.
-func (r Room) tight() bool { return r.MaxBytes > 0 && r.Bytes >= r.MaxBytes/4*3 }
+// needsRoom reports whether room must be made: from three quarters on.
+func (r Room) needsRoom() bool { return r.MaxBytes > 0 && r.Bytes >= r.MaxBytes/4*3 }
 
 // MakeRoom drops the oldest done events of EVENTS, half of the done events at a time, while the
 // stream is three quarters full. It drops later events last, because a server that starts reads
@@ -29,7 +29,7 @@ func (b *Bus) MakeRoom(ctx context.Context) (Room, error) {
 			return room, err
 		}
 		room.Bytes, room.MaxBytes = info.State.Bytes, uint64(max(info.Config.MaxBytes, 0))
-		if !room.tight() {
+		if !room.needsRoom() {
 			return room, nil
 		}
 		all, err := b.EventsState(ctx)
@@ -112,7 +112,7 @@ func (b *Bus) ensureSized(ctx context.Context, config jetstream.StreamConfig) er
 		if noRoom(err) && least > 0 {
 			return &NoRoomError{Stream: config.Name, Bytes: least, err: err}
 		}
-		if err == nil && b.shrinks(config) && config.MaxBytes < set {
+		if err == nil && b.noteSize(config) && config.MaxBytes < set {
 			b.log.Warn("the bus has no space for a stream of the size that is set; the stream is smaller", "stream", config.Name, "bytes", config.MaxBytes, "set", set)
 		}
 		return err
@@ -137,8 +137,8 @@ func (b *Bus) giveWay(ctx context.Context) error {
 	return nil
 }
 
-// shrinks notes the size of a stream; false: the size was known.
-func (b *Bus) shrinks(config jetstream.StreamConfig) bool {
+// noteSize notes the size of a stream; false: the size was known.
+func (b *Bus) noteSize(config jetstream.StreamConfig) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.sizes[config.Name] == config.MaxBytes {

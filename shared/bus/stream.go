@@ -205,7 +205,7 @@ func (s *Stream) State(ctx context.Context) (StreamState, error) {
 	return StreamState{
 		Created: info.Created.UTC().Truncate(time.Microsecond), FirstSeq: info.State.FirstSeq, LastSeq: info.State.LastSeq,
 		FirstTime: info.State.FirstTime, Messages: info.State.Msgs, Bytes: info.State.Bytes,
-		Consumers: info.State.Consumers, Server: keeper(info, connected),
+		Consumers: info.State.Consumers, Server: serverOf(info, connected),
 	}, nil
 }
 

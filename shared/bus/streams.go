@@ -53,7 +53,7 @@ func (b *Bus) Ensure(ctx context.Context) error {
 			Durable: ConsumerFanout, AckPolicy: jetstream.AckExplicitPolicy, AckWait: AckWait,
 			MaxDeliver: -1, MaxAckPending: MaxEventsInFlight, MaxWaiting: 512,
 		}},
-		{StreamRecords, pinned(recordPinTTL, jetstream.ConsumerConfig{
+		{StreamRecords, withPin(recordPinTTL, jetstream.ConsumerConfig{
 			Durable: ConsumerRecord, AckPolicy: jetstream.AckExplicitPolicy, AckWait: recordAckWait,
 			MaxDeliver: -1, MaxAckPending: MaxRecordsInFlight,
 		})},
@@ -62,7 +62,7 @@ func (b *Bus) Ensure(ctx context.Context) error {
 		consumers = append(consumers, struct {
 			stream string
 			config jetstream.ConsumerConfig
-		}{StreamRetries, pinned(pinTTL, jetstream.ConsumerConfig{
+		}{StreamRetries, withPin(pinTTL, jetstream.ConsumerConfig{
 			Durable:       DueConsumer(shard),
 			FilterSubject: dueSubjects(shard),
 			AckPolicy:     jetstream.AckExplicitPolicy, AckWait: AckWait,
@@ -97,7 +97,7 @@ func (b *Bus) ensureStreams(ctx context.Context) error {
 	return nil
 }
 
-func pinned(ttl time.Duration, config jetstream.ConsumerConfig) jetstream.ConsumerConfig {
+func withPin(ttl time.Duration, config jetstream.ConsumerConfig) jetstream.ConsumerConfig {
 	config.PriorityPolicy = jetstream.PriorityPolicyPinned
 	config.PriorityGroups = []string{PinGroup}
 	config.PinnedTTL = ttl
@@ -179,15 +179,15 @@ func (b *Bus) ensureStream(ctx context.Context, config jetstream.StreamConfig) e
 // because the server does not keep an update apart from a consumer that is made at the same time.
 func (b *Bus) matchStream(ctx context.Context, config jetstream.StreamConfig) error {
 	stream, err := b.js.Stream(ctx, config.Name)
-	if err != nil || fits(stream.CachedInfo().Config, config) {
+	if err != nil || hasSettings(stream.CachedInfo().Config, config) {
 		return err
 	}
 	_, err = b.js.UpdateStream(ctx, config)
 	return err
 }
 
-// fits reports whether a stream has the wanted settings. Settings that are not given are the server's.
-func fits(have, want jetstream.StreamConfig) bool {
+// hasSettings reports whether a stream has the wanted settings. Settings that are not given are the server's.
+func hasSettings(have, want jetstream.StreamConfig) bool {
 	limit := func(have, want int64) bool { return have == want || have == -1 && want == 0 }
 	return slices.Equal(have.Subjects, want.Subjects) && have.Description == want.Description &&
 		have.Retention == want.Retention && have.Discard == want.Discard && have.Storage == want.Storage &&
@@ -197,11 +197,11 @@ func fits(have, want jetstream.StreamConfig) bool {
 		(want.Duplicates == 0 || have.Duplicates == want.Duplicates) && have.Replicas == max(want.Replicas, 1)
 }
 
-// keeper names the server that may lose a stream's last messages when it is started again: the id
+// serverOf names the server that may lose a stream's last messages when it is started again: the id
 // of the connected server, which changes with each start. A stream with copies on several servers
 // of a cluster loses nothing with any one of them, and it does not matter which of them was asked,
 // so the cluster's name stands for all.
-func keeper(info *jetstream.StreamInfo, connected string) string {
+func serverOf(info *jetstream.StreamInfo, connected string) string {
 	if info.Config.Replicas > 1 && info.Cluster != nil && info.Cluster.Name != "" {
 		return "cluster " + info.Cluster.Name
 	}
@@ -215,7 +215,7 @@ func (b *Bus) info(ctx context.Context, name string, opts ...jetstream.StreamInf
 	}
 	info, err := stream.Info(ctx, opts...)
 	if err == nil {
-		err = b.led(info.Cluster)
+		err = b.checkLeader(info.Cluster)
 	}
 	if err != nil {
 		return nil, unavailable("ask for stream "+name, err)
@@ -225,10 +225,10 @@ func (b *Bus) info(ctx context.Context, name string, opts ...jetstream.StreamInf
 
 var errNoLeader = errors.New("it has no leader")
 
-// led returns an error unless the answer about a stream or consumer came from its leader. While
+// checkLeader returns an error unless the answer about a stream or consumer came from its leader. While
 // there is no leader any server answers, with as much of the stream as it has; and a server that is
 // starting knows consumers before their state, and says that nothing waits.
-func (b *Bus) led(by *jetstream.ClusterInfo) error {
+func (b *Bus) checkLeader(by *jetstream.ClusterInfo) error {
 	if b.options.Replicas > 1 && (by == nil || by.Leader == "") {
 		return errNoLeader
 	}
@@ -242,7 +242,7 @@ func (b *Bus) consumerInfo(ctx context.Context, stream, name string) (*jetstream
 		return nil, unavailable("look up consumer "+name, err)
 	}
 	info := consumer.CachedInfo() // of a moment ago
-	if err := b.led(info.Cluster); err != nil {
+	if err := b.checkLeader(info.Cluster); err != nil {
 		return nil, unavailable("ask for consumer "+name, err)
 	}
 	return info, nil

@@ -22,11 +22,11 @@ const Formats = 3
 var ErrVersion = errors.New("of another version of Waybill")
 
 const (
-	// leftAgain is the time after which a message of another version that stays in its place comes
+	// redeliveryWait is the time after which a message of another version that stays in its place comes
 	// again. leftTries is how often it comes, about a minute in all. Then it is rejected, because
 	// records behind it can't be known to be written.
-	leftAgain = 2 * time.Second
-	leftTries = 30
+	redeliveryWait = 2 * time.Second
+	leftTries      = 30
 	// postponed is the time after which a task of another version is due again. Until then it holds
 	// nothing up, so it is never given up.
 	postponed = time.Minute
@@ -42,7 +42,7 @@ func (m *Message) Leave() bool {
 	if m.Deliveries >= leftTries {
 		return false
 	}
-	_ = m.msg.NakWithDelay(leftAgain)
+	_ = m.msg.NakWithDelay(redeliveryWait)
 	return true
 }
 
@@ -54,7 +54,7 @@ func (b *Bus) RejectOwn(m *Message, cause error, done func(error)) {
 }
 
 func (b *Bus) rejectOwn(subject string, header map[string][]string, body []byte, cause error, done func(error)) {
-	b.keepRejected(rejectedOwn, subject, withoutServers(header), body, shorten(cause.Error(), maxReason), done)
+	b.keepRejected(rejectedOwn, subject, withoutServers(header), body, cutText(cause.Error(), maxReason), done)
 }
 
 // withoutServers returns the headers except those that the server acts on.

@@ -31,14 +31,14 @@ type window struct {
 	mu       sync.Mutex
 	limit    int
 	out      int
-	waiting  []passage
+	waiting  []waitingPublication
 	starting bool      // a goroutine is starting publications that wait
 	late     bool      // the bound has not reached windowMost again
 	heard    time.Time // when the stream last acknowledged something
 }
 
-// passage is a publication that waits: either start or giveUp is called.
-type passage struct {
+// waitingPublication is a publication that waits: either start or giveUp is called.
+type waitingPublication struct {
 	start  func()
 	giveUp func(error)
 }
@@ -70,7 +70,7 @@ func (w *window) state() WindowState {
 func (w *window) enter(start func(), giveUp func(error)) {
 	w.mu.Lock()
 	if len(w.waiting) > 0 || w.out >= w.limit {
-		w.waiting = append(w.waiting, passage{start, giveUp})
+		w.waiting = append(w.waiting, waitingPublication{start, giveUp})
 		w.mu.Unlock()
 		return
 	}
@@ -83,8 +83,8 @@ func (w *window) enter(start func(), giveUp func(error)) {
 func (w *window) leave(err error) {
 	w.mu.Lock()
 	w.out--
-	var givenUp []passage
-	if silent := w.fit(err); silent {
+	var givenUp []waitingPublication
+	if silent := w.adjust(err); silent {
 		givenUp, w.waiting = w.waiting, nil
 	}
 	if !w.starting && len(w.waiting) > 0 && w.out < w.limit {
@@ -97,9 +97,9 @@ func (w *window) leave(err error) {
 	}
 }
 
-// fit sets the bound after a result, and reports whether the stream acknowledges nothing at all;
+// adjust sets the bound after a result, and reports whether the stream acknowledges nothing at all;
 // w.mu is held.
-func (w *window) fit(err error) (silent bool) {
+func (w *window) adjust(err error) (silent bool) {
 	switch {
 	case err == nil:
 		w.heard = time.Now()
@@ -133,7 +133,7 @@ func (w *window) run() {
 	defer w.mu.Unlock()
 	for len(w.waiting) > 0 && w.out < w.limit {
 		start := w.waiting[0].start
-		w.waiting[0] = passage{}
+		w.waiting[0] = waitingPublication{}
 		w.waiting = w.waiting[1:]
 		w.out++
 		w.mu.Unlock()

@@ -8,12 +8,12 @@ import (
 // Bounds of custom domains.
 const (
 	MaxCustomDomains = 100 // of an account
-	// DomainCheckOften is how often DNS is checked while a domain waits, for DomainOftenTime; after that
-	// DNS is checked every DomainCheckRarely, until DomainWaitTime is over.
-	DomainCheckOften  = time.Minute
-	DomainOftenTime   = time.Hour
-	DomainCheckRarely = time.Hour
-	DomainWaitTime    = 7 * 24 * time.Hour
+	// While a domain waits for its proof, DNS is checked every DomainFirstCheckInterval during DomainFirstPhase, then every
+	// DomainLaterCheckInterval until DomainWaitTime has passed.
+	DomainFirstCheckInterval = time.Minute
+	DomainFirstPhase         = time.Hour
+	DomainLaterCheckInterval = time.Hour
+	DomainWaitTime           = 7 * 24 * time.Hour
 	// DomainCheckActive is how often DNS is checked for an active domain, give or take DomainCheckSpread.
 	DomainCheckActive = 7 * 24 * time.Hour
 	DomainCheckSpread = 24 * time.Hour
@@ -22,9 +22,9 @@ const (
 	DomainNoticeTime = 72 * time.Hour
 	// DomainRemovedTime is how long gateways may take to learn that a domain was removed.
 	DomainRemovedTime = 24 * time.Hour
-	// CertificateSoonTime is how long before the end of a certificate an authority is asked for the
+	// CertificateRenewalTime is how long before the end of a certificate an authority is asked for the
 	// next one at the latest.
-	CertificateSoonTime = 30 * 24 * time.Hour
+	CertificateRenewalTime = 30 * 24 * time.Hour
 )
 
 // DomainRecord comes before a hostname in the name of the TXT record that proves which account has the hostname.
@@ -76,13 +76,13 @@ func (d *CustomDomain) NoticeUntil() time.Time {
 func (d *CustomDomain) NextCheck(now time.Time) time.Time {
 	switch age := now.Sub(d.CreatedOn); {
 	case !d.NoticeOn.IsZero():
-		return now.Add(DomainCheckRarely)
+		return now.Add(DomainLaterCheckInterval)
 	case d.Active():
 		return now.Add(DomainCheckActive - DomainCheckSpread + rand.N(2*DomainCheckSpread)) //nolint:gosec // spreads look-ups, which needs no secrecy
-	case age < DomainOftenTime:
-		return now.Add(DomainCheckOften)
+	case age < DomainFirstPhase:
+		return now.Add(DomainFirstCheckInterval)
 	case age < DomainWaitTime:
-		return now.Add(DomainCheckRarely)
+		return now.Add(DomainLaterCheckInterval)
 	}
 	return time.Time{}
 }

@@ -120,21 +120,21 @@ func (c *Client) Post(ctx context.Context, r *Request) Response {
 	if at, ok := ctx.Deadline(); ok && at.Before(deadline) {
 		deadline = at
 	}
-	to, err := c.targets.of(c.policy, r.URL)
+	to, err := c.targets.forURL(c.policy, r.URL)
 	if err != nil {
-		return refused(err)
+		return refusedResponse(err)
 	}
 	buffer := c.requests.Get().(*[]byte) //nolint:errcheck // the pool holds nothing else
 	defer c.requests.Put(buffer)
 	first, rest, err := to.request((*buffer)[:0], r)
 	if err != nil {
-		return failed(ctx, err)
+		return failedResponse(ctx, err)
 	}
 	*buffer = first[:0]
 	var phases domain.Phases
 	w, err := c.connect(ctx, deadline, to, r.Identity, &phases)
 	if err != nil {
-		response := failed(ctx, err)
+		response := failedResponse(ctx, err)
 		response.Phases = phases
 		return response
 	}
@@ -151,7 +151,7 @@ func (c *Client) exchange(ctx context.Context, deadline time.Time, w *wire, firs
 	answer, whole, err := w.exchange(ctx, deadline, first, rest) //nolint:bodyclose // Close would read all of it: the connection is closed
 	if err != nil {
 		_ = w.conn.Close()
-		response := failed(ctx, err)
+		response := failedResponse(ctx, err)
 		response.Phases.FirstByte = w.sinceFirst(began)
 		return response
 	}
@@ -164,10 +164,10 @@ func (c *Client) exchange(ctx context.Context, deadline time.Time, w *wire, firs
 	response.Phases.FirstByte = w.sinceFirst(began)
 	done := answer.ContentLength == 0
 	if !done {
-		done = c.keep(&response, answer, all)
+		done = c.readBody(&response, answer, all)
 		response.Phases.Body = time.Since(w.first)
 	}
-	if done && whole && !answer.Close && w.clean() {
+	if done && whole && !answer.Close && w.isClean() {
 		c.pool.put(w)
 	} else {
 		_ = w.conn.Close()
@@ -180,8 +180,8 @@ func (c *Client) connect(ctx context.Context, deadline time.Time, to *target, as
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	at := place{to.address, as}
-	if w := c.pool.take(at); w != nil {
+	at := poolKey{to.address, as}
+	if w := c.pool.takeIdle(at); w != nil {
 		return w, nil
 	}
 	ctx, cancel := context.WithDeadline(ctx, deadline)
@@ -199,12 +199,12 @@ func (c *Client) connect(ctx context.Context, deadline time.Time, to *target, as
 	return newWire(conn, at), nil
 }
 
-func failed(ctx context.Context, err error) Response {
+func failedResponse(ctx context.Context, err error) Response {
 	failure := classify(ctx, err)
 	return Response{Code: failure.Code, Err: failure}
 }
 
-func refused(err error) Response {
+func refusedResponse(err error) Response {
 	code := CodeURL
 	if errors.Is(err, ErrAddress) {
 		code = CodeAddress
@@ -212,9 +212,9 @@ func refused(err error) Response {
 	return Response{Code: code, Err: &Error{Code: code, cause: err}}
 }
 
-// keep reads the body into the response, within its bounds; done reports whether the answer ended
+// readBody reads the body into the response, within its bounds; done reports whether the answer ended
 // within the bytes that may be read.
-func (c *Client) keep(into *Response, answer *http.Response, all bool) (done bool) {
+func (c *Client) readBody(into *Response, answer *http.Response, all bool) (done bool) {
 	var buffer []byte
 	if all {
 		buffer = make([]byte, MaxRead)
@@ -224,13 +224,13 @@ func (c *Client) keep(into *Response, answer *http.Response, all bool) (done boo
 		buffer = pooled[:]
 	}
 	n, cut, done := drain(answer.Body, buffer)
-	into.Body, into.Truncated = clean(buffer[:n], cut)
+	into.Body, into.Truncated = cleanText(buffer[:n], cut)
 	return done
 }
 
-// clean makes text that a database can store of what a receiver sent, in at most MaxKept bytes.
+// cleanText makes text that a database can store of what a receiver sent, in at most MaxKept bytes.
 // truncated: the body was cut before, or had to be cut here.
-func clean(raw []byte, cut bool) (text string, truncated bool) {
+func cleanText(raw []byte, cut bool) (text string, truncated bool) {
 	if cut {
 		raw = trimPartialRune(raw)
 	}

@@ -153,7 +153,7 @@ func (d *dialer) openTLS(ctx context.Context, address string, as *Identity, phas
 	host, _, _ := net.SplitHostPort(address) // dial has split it before
 	config := d.tls.Clone()
 	config.ServerName = host
-	as.onto(config)
+	as.applyTo(config)
 	conn := tls.Client(raw, config)
 	ctx, cancel := context.WithTimeout(ctx, d.tlsLimit)
 	defer cancel()

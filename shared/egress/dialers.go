@@ -60,7 +60,7 @@ func Dialers(allowed func(netip.Addr) bool, o Options) (plain, secure Dial) {
 // AsError returns an error of a URL, of a connection or of an answer with its code.
 func AsError(ctx context.Context, err error) *Error {
 	if _, ok := errors.AsType[URLError](err); ok || errors.Is(err, ErrAddress) {
-		return refused(err).Err
+		return refusedResponse(err).Err
 	}
 	return classify(ctx, err)
 }

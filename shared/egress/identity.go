@@ -22,8 +22,8 @@ func NewIdentity(certificate *tls.Certificate, authorities *x509.CertPool) *Iden
 	return &Identity{certificate, authorities}
 }
 
-// onto puts the identity into the settings of a connection; nil: it changes nothing.
-func (i *Identity) onto(config *tls.Config) {
+// applyTo puts the identity into the settings of a connection; nil: it changes nothing.
+func (i *Identity) applyTo(config *tls.Config) {
 	if i == nil {
 		return
 	}
@@ -35,8 +35,8 @@ func (i *Identity) onto(config *tls.Config) {
 	}
 }
 
-// place identifies connections that can be shared: an address, with one identity or none.
-type place struct {
+// poolKey identifies connections that can be shared: an address, with one identity or none.
+type poolKey struct {
 	address  string
 	identity *Identity
 }

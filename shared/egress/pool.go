@@ -7,32 +7,32 @@ import (
 
 // pool keeps idle connections for later attempts.
 type pool struct {
-	most    int // in all
+	maxIdle int // in all
 	timeout time.Duration
 
 	mu     sync.Mutex
-	idle   map[place][]*wire // the newest last
+	idle   map[poolKey][]*wire // the newest last
 	count  int
 	closed bool
 	sweep  *time.Timer // nil: no connection is idle
 }
 
 func newPool(o Options) *pool {
-	return &pool{most: o.MaxIdle, timeout: o.IdleTimeout, idle: make(map[place][]*wire)}
+	return &pool{maxIdle: o.MaxIdle, timeout: o.IdleTimeout, idle: make(map[poolKey][]*wire)}
 }
 
-// take returns an idle connection that its receiver has not closed; nil: there is none.
-func (p *pool) take(at place) *wire {
+// takeIdle returns an idle connection that its receiver has not closed; nil: there is none.
+func (p *pool) takeIdle(at poolKey) *wire {
 	for {
 		w := p.pop(at)
-		if w == nil || (time.Since(w.since) < p.timeout && quiet(w.conn)) {
+		if w == nil || (time.Since(w.since) < p.timeout && isQuiet(w.conn)) {
 			return w
 		}
 		_ = w.conn.Close()
 	}
 }
 
-func (p *pool) pop(at place) *wire {
+func (p *pool) pop(at poolKey) *wire {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	list := p.idle[at]
@@ -50,12 +50,12 @@ func (p *pool) pop(at place) *wire {
 func (p *pool) put(w *wire) {
 	w.since = time.Now()
 	p.mu.Lock()
-	kept := !p.closed && p.count < p.most
+	kept := !p.closed && p.count < p.maxIdle
 	if kept {
 		p.idle[w.place] = append(p.idle[w.place], w)
 		p.count++
 		if p.sweep == nil {
-			p.sweep = time.AfterFunc(p.timeout/2, p.expire)
+			p.sweep = time.AfterFunc(p.timeout/2, p.closeIdle)
 		}
 	}
 	p.mu.Unlock()
@@ -64,9 +64,9 @@ func (p *pool) put(w *wire) {
 	}
 }
 
-// expire closes connections that have been idle for too long, and schedules itself again while
+// closeIdle closes connections that have been idle for too long, and schedules itself again while
 // others are idle.
-func (p *pool) expire() {
+func (p *pool) closeIdle() {
 	before := time.Now().Add(-p.timeout)
 	var old []*wire
 	p.mu.Lock()
@@ -86,7 +86,7 @@ func (p *pool) expire() {
 	p.count -= len(old)
 	p.sweep = nil
 	if len(p.idle) > 0 {
-		p.sweep = time.AfterFunc(p.timeout/2, p.expire)
+		p.sweep = time.AfterFunc(p.timeout/2, p.closeIdle)
 	}
 	p.mu.Unlock()
 	for _, w := range old {
@@ -98,7 +98,7 @@ func (p *pool) expire() {
 func (p *pool) close() {
 	p.mu.Lock()
 	idle := p.idle
-	p.idle, p.count, p.closed = make(map[place][]*wire), 0, true
+	p.idle, p.count, p.closed = make(map[poolKey][]*wire), 0, true
 	if p.sweep != nil {
 		p.sweep.Stop()
 		p.sweep = nil

@@ -23,9 +23,9 @@ type Probe struct {
 // it returns what it has learned together with the error.
 func (c *Client) Probe(ctx context.Context, raw string) (Probe, *Error) {
 	var p Probe
-	to, err := c.targets.of(c.policy, raw)
+	to, err := c.targets.forURL(c.policy, raw)
 	if err != nil {
-		return p, refused(err).Err
+		return p, refusedResponse(err).Err
 	}
 	host, _, err := net.SplitHostPort(to.hostPort)
 	if err != nil {

@@ -4,6 +4,6 @@ package egress
 
 import "net"
 
-// quiet can't check a connection on this system. If the receiver has closed it, the attempt fails,
+// isQuiet can't check a connection on this system. If the receiver has closed it, the attempt fails,
 // which costs a retry.
-func quiet(net.Conn) bool { return true }
+func isQuiet(net.Conn) bool { return true }

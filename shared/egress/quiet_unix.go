@@ -9,9 +9,9 @@ import (
 	"syscall"
 )
 
-// quiet reports whether nothing has come over an idle connection, neither its end nor unexpected
+// isQuiet reports whether nothing has come over an idle connection, neither its end nor unexpected
 // bytes. Otherwise a POST on it would fail, and could not be sent again.
-func quiet(conn net.Conn) bool {
+func isQuiet(conn net.Conn) bool {
 	if secure, ok := conn.(*tls.Conn); ok {
 		conn = secure.NetConn()
 	}

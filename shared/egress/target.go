@@ -31,12 +31,12 @@ const maxTargets = 16384
 // not change. The address of a name is checked at each connection.
 type targets struct {
 	mu    sync.RWMutex
-	known map[string]*target
+	byURL map[string]*target
 }
 
-func (t *targets) of(p *Policy, raw string) (*target, error) {
+func (t *targets) forURL(p *Policy, raw string) (*target, error) {
 	t.mu.RLock()
-	known := t.known[raw]
+	known := t.byURL[raw]
 	t.mu.RUnlock()
 	if known != nil {
 		return known, nil
@@ -48,10 +48,10 @@ func (t *targets) of(p *Policy, raw string) (*target, error) {
 	made := newTarget(u)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.known == nil || len(t.known) >= maxTargets {
-		t.known = make(map[string]*target)
+	if t.byURL == nil || len(t.byURL) >= maxTargets {
+		t.byURL = make(map[string]*target)
 	}
-	t.known[raw] = made
+	t.byURL[raw] = made
 	return made, nil
 }
 

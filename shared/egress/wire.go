@@ -18,10 +18,10 @@ import (
 )
 
 const (
-	// atOnce is the largest request that is written before its answer is read. The system accepts that
+	// maxShortBody is the largest request that is written before its answer is read. The system accepts that
 	// many bytes even if the receiver reads nothing. The rest of a larger request is written while the
 	// client waits for the answer, because a receiver may answer before it has the whole request.
-	atOnce = 8 << 10
+	maxShortBody = 8 << 10
 	// readBuffer is the size of a connection's buffer: few answers to callbacks are longer.
 	readBuffer = 2 << 10
 	// afterHeader is how many bytes may be read after the header; the body has bounds of its own.
@@ -39,18 +39,18 @@ var (
 // an attempt to them and back costs as much as everything else of a POST except the system's own
 // part. The answer is still parsed by net/http.
 type wire struct {
-	conn    net.Conn
-	place   place
-	reader  *bufio.Reader
-	left    int   // bytes that may be read until the header is complete
-	failure error // of the last read; nil: there was none
-	since   time.Time
-	remote  netip.AddrPort
-	expires time.Time // when the receiver's certificate ends; zero: there is none
-	first   time.Time // when the answer began; zero: it has not begun
+	conn       net.Conn
+	place      poolKey
+	reader     *bufio.Reader
+	headerLeft int   // bytes that may be read until the header is complete
+	failure    error // of the last read; nil: there was none
+	since      time.Time
+	remote     netip.AddrPort
+	expires    time.Time // when the receiver's certificate ends; zero: there is none
+	first      time.Time // when the answer began; zero: it has not begun
 }
 
-func newWire(conn net.Conn, at place) *wire {
+func newWire(conn net.Conn, at poolKey) *wire {
 	w := &wire{conn: conn, place: at}
 	w.reader = bufio.NewReaderSize(w, readBuffer)
 	if tcp, ok := conn.RemoteAddr().(*net.TCPAddr); ok {
@@ -67,15 +67,15 @@ func newWire(conn net.Conn, at place) *wire {
 
 // Read implements io.Reader for the buffer. It reads no more than the header may have.
 func (w *wire) Read(p []byte) (int, error) {
-	if w.left <= 0 {
+	if w.headerLeft <= 0 {
 		w.failure = errHeaderTooLarge
 		return 0, w.failure
 	}
-	n, err := w.conn.Read(p[:min(len(p), w.left)])
+	n, err := w.conn.Read(p[:min(len(p), w.headerLeft)])
 	if w.first.IsZero() && n > 0 {
 		w.first = time.Now()
 	}
-	w.left -= n
+	w.headerLeft -= n
 	w.failure = err
 	return n, err
 }
@@ -131,7 +131,7 @@ func (w *wire) exchange(ctx context.Context, deadline time.Time, first, rest []b
 
 // readHeader reads the header of the answer and skips 1xx answers.
 func (w *wire) readHeader() (*http.Response, error) {
-	w.left = maxHeaderBytes
+	w.headerLeft = maxHeaderBytes
 	for {
 		answer, err := http.ReadResponse(w.reader, posting)
 		if err != nil {
@@ -142,14 +142,14 @@ func (w *wire) readHeader() (*http.Response, error) {
 			return nil, err
 		}
 		if answer.StatusCode >= 200 || answer.StatusCode < 100 || answer.StatusCode == http.StatusSwitchingProtocols {
-			w.left = afterHeader
+			w.headerLeft = afterHeader
 			return answer, nil
 		}
 	}
 }
 
-// clean reports whether no unexpected bytes have come.
-func (w *wire) clean() bool { return w.reader.Buffered() == 0 }
+// isClean reports whether no unexpected bytes have come.
+func (w *wire) isClean() bool { return w.reader.Buffered() == 0 }
 
 // Field is one line of a request's header.
 type Field struct{ Name, Value string }
@@ -173,7 +173,7 @@ func (t *target) request(to []byte, r *Request) (first, rest []byte, err error) 
 		to = append(to, "\r\n"...)
 	}
 	to = append(to, "\r\n"...)
-	if len(to)+len(r.Body) > atOnce {
+	if len(to)+len(r.Body) > maxShortBody {
 		return to, r.Body, nil
 	}
 	return append(to, r.Body...), nil, nil

@@ -19,11 +19,11 @@ const (
 
 // decodeStructured reads a CloudEvent in the JSON format.
 func decodeStructured(body []byte) (Event, Faults) {
-	if oversized(body) {
+	if isOversized(body) {
 		return Event{}, Faults{tooLarge("")}
 	}
 	var event Event
-	faults := scanNow(body, source{}, func(s *scanner) (err error) {
+	faults := scanNow(body, bodySource{}, func(s *scanner) (err error) {
 		event, err = s.cloudEvent()
 		return err
 	})
@@ -156,7 +156,7 @@ func decodeBinary(attributes map[string]string, contentType string, body []byte)
 	if len(body) > MaxEventSize {
 		return event, append(faults, tooLarge("/data"))
 	}
-	inBody := scanNow(body, source{around: -1, root: "/data"}, func(s *scanner) (err error) {
+	inBody := scanNow(body, bodySource{depthAround: -1, root: "/data"}, func(s *scanner) (err error) {
 		event.Data, err = s.data()
 		s.decide(event.Type)
 		return err

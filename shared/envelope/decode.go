@@ -20,19 +20,19 @@ const (
 
 // Decode reads one event. If it is too large, nothing else is checked.
 func Decode(body []byte) (Event, Faults) {
-	if oversized(body) {
+	if isOversized(body) {
 		return Event{}, Faults{tooLarge("")}
 	}
 	var event Event
-	faults := scanNow(body, source{}, func(s *scanner) (err error) {
+	faults := scanNow(body, bodySource{}, func(s *scanner) (err error) {
 		event, err = s.event("")
 		return err
 	})
 	return event, faults
 }
 
-// oversized reports whether the body of one event is too large, without parsing it.
-func oversized(body []byte) bool {
+// isOversized reports whether the body of one event is too large, without parsing it.
+func isOversized(body []byte) bool {
 	return len(body) > MaxEventSize && len(bytes.Trim(body, " \t\r\n")) > MaxEventSize
 }
 
@@ -40,7 +40,7 @@ func oversized(body []byte) bool {
 // it returns ctx's error.
 func DecodeBatch(ctx context.Context, body []byte) ([]Event, Faults, error) {
 	var batch []Event
-	faults, err := scan(ctx, body, source{around: 1}, func(s *scanner) (err error) {
+	faults, err := scan(ctx, body, bodySource{depthAround: 1}, func(s *scanner) (err error) {
 		batch, err = s.batch()
 		return err
 	})
@@ -167,7 +167,7 @@ func (s *scanner) data() ([]byte, error) {
 		}
 		f := documented[string(name)]
 		hasShipment = hasShipment || f.kind == kindShipmentID
-		s.on = f.on
+		s.on = f.onlyFor
 		if err := s.value(f); err != nil {
 			return nil, err
 		}

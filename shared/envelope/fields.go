@@ -2,11 +2,11 @@ package envelope
 
 import "waybill.dev/shared/domain"
 
-// kind is the type that a documented member must have.
-type kind uint8
+// memberKind is the type that a documented member must have.
+type memberKind uint8
 
 const (
-	kindAny kind = iota
+	kindAny memberKind = iota
 	kindString
 	kindShipmentID
 	kindTime
@@ -46,9 +46,9 @@ func setOf(t domain.EventType) eventSet {
 // field describes a documented member. Members that are not in fields are not checked, neither in
 // an object nor in the objects of an array.
 type field struct {
-	kind   kind
-	on     eventSet
-	fields fields
+	kind    memberKind
+	onlyFor eventSet
+	fields  fields
 }
 
 // fields are the documented members of an object, by name.
@@ -105,32 +105,32 @@ func dataFields() fields {
 		"metadata":                    {kind: kindObject},
 		"test":                        {kind: kindBoolean},
 
-		"labelCreatedAt":     {kind: kindTime, on: onCreated},
-		"shipDate":           {kind: kindDate, on: onCreated},
-		"serviceLevel":       {kind: kindString, on: onCreated},
-		"promisedDeliveryAt": {kind: kindTime, on: onCreated},
-		"incoterm":           {kind: kindString, on: onCreated},
+		"labelCreatedAt":     {kind: kindTime, onlyFor: onCreated},
+		"shipDate":           {kind: kindDate, onlyFor: onCreated},
+		"serviceLevel":       {kind: kindString, onlyFor: onCreated},
+		"promisedDeliveryAt": {kind: kindTime, onlyFor: onCreated},
+		"incoterm":           {kind: kindString, onlyFor: onCreated},
 
-		"checkpoint": {kind: kindObject, on: onInTransit, fields: text("code", "description").
+		"checkpoint": {kind: kindObject, onlyFor: onInTransit, fields: text("code", "description").
 			with("occurredAt", field{kind: kindTime}).
 			with("location", field{kind: kindObject, fields: location})},
-		"milestone":           {kind: kindString, on: onInTransit},
-		"etaChangedBySeconds": {kind: kindNumber, on: onInTransit},
+		"milestone":           {kind: kindString, onlyFor: onInTransit},
+		"etaChangedBySeconds": {kind: kindNumber, onlyFor: onInTransit},
 
-		"deliveredAt":      {kind: kindTime, on: onDelivered},
-		"signedBy":         {kind: kindString, on: onDelivered},
-		"proofOfDelivery":  {kind: kindArray, on: onDelivered, fields: text("type", "url").with("capturedAt", field{kind: kindTime})},
-		"deliveryLocation": {kind: kindString, on: onDelivered},
-		"onTime":           {kind: kindBoolean, on: onDelivered},
-		"attemptCount":     {kind: kindInteger, on: onDelivered},
+		"deliveredAt":      {kind: kindTime, onlyFor: onDelivered},
+		"signedBy":         {kind: kindString, onlyFor: onDelivered},
+		"proofOfDelivery":  {kind: kindArray, onlyFor: onDelivered, fields: text("type", "url").with("capturedAt", field{kind: kindTime})},
+		"deliveryLocation": {kind: kindString, onlyFor: onDelivered},
+		"onTime":           {kind: kindBoolean, onlyFor: onDelivered},
+		"attemptCount":     {kind: kindInteger, onlyFor: onDelivered},
 
-		"reason":                     {kind: kindObject, on: onException, fields: text("code", "text")},
-		"severity":                   {kind: kindString, on: onException},
-		"actionRequired":             {kind: kindBoolean, on: onException},
-		"resolution":                 {kind: kindString, on: onException},
-		"nextAttemptAt":              {kind: kindTime, on: onException},
-		"returnToSender":             {kind: kindBoolean, on: onException},
-		"revisedEstimatedDeliveryAt": {kind: kindTime, on: onException},
+		"reason":                     {kind: kindObject, onlyFor: onException, fields: text("code", "text")},
+		"severity":                   {kind: kindString, onlyFor: onException},
+		"actionRequired":             {kind: kindBoolean, onlyFor: onException},
+		"resolution":                 {kind: kindString, onlyFor: onException},
+		"nextAttemptAt":              {kind: kindTime, onlyFor: onException},
+		"returnToSender":             {kind: kindBoolean, onlyFor: onException},
+		"revisedEstimatedDeliveryAt": {kind: kindTime, onlyFor: onException},
 	}
 }
 

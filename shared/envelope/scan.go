@@ -9,19 +9,19 @@ import (
 	"waybill.dev/shared/jsonscan"
 )
 
-// source is the body that is read.
-type source struct {
+// bodySource is the body that is read.
+type bodySource struct {
 	body []byte
-	// around is how many containers there are around the event; -1: the body is only the data object.
-	around int
-	root   string // pointer of the body in its event
+	// depthAround is how many containers there are around the event; -1: the body is only the data object.
+	depthAround int
+	root        string // pointer of the body in its event
 }
 
 // scanner reads a body once and collects faults. Its methods return an error only if the body is
 // not JSON, or when it is not worth going on.
 type scanner struct {
 	*jsonscan.Scanner
-	source
+	bodySource
 
 	scoped []scopedFault // of the event that is being read
 	on     eventSet      // the event types of the member that is being read
@@ -34,9 +34,9 @@ type scopedFault struct {
 }
 
 // scan reads the whole body with read. Its error is ctx's.
-func scan(ctx context.Context, body []byte, src source, read func(*scanner) error) (Faults, error) {
+func scan(ctx context.Context, body []byte, src bodySource, read func(*scanner) error) (Faults, error) {
 	src.body = body
-	s := &scanner{source: src, Scanner: jsonscan.New(ctx, body, jsonscan.Options{Around: src.around, Root: src.root})}
+	s := &scanner{bodySource: src, Scanner: jsonscan.New(ctx, body, jsonscan.Options{Around: src.depthAround, Root: src.root})}
 	defer s.Free()
 	err := read(s)
 	if err == nil {
@@ -53,7 +53,7 @@ func scan(ctx context.Context, body []byte, src source, read func(*scanner) erro
 }
 
 // scanNow is scan for a body that is bounded by the size of an event. It is never broken off.
-func scanNow(body []byte, src source, read func(*scanner) error) Faults {
+func scanNow(body []byte, src bodySource, read func(*scanner) error) Faults {
 	faults, _ := scan(context.Background(), body, src, read) // the context does not end
 	return faults
 }

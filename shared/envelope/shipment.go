@@ -29,7 +29,7 @@ func Webhook(payload []byte) domain.WebhookID {
 func dataText(payload []byte, name string) (text string, ok bool) {
 	s := jsonscan.New(context.Background(), payload, jsonscan.Options{})
 	defer s.Free()
-	if !find(s, "data") || !find(s, name) {
+	if !findMember(s, "data") || !findMember(s, name) {
 		return "", false
 	}
 	value, err := s.Value()
@@ -39,8 +39,8 @@ func dataText(payload []byte, name string) (text string, ok bool) {
 	return jsonscan.Value(value).Text()
 }
 
-// find enters the next object and goes to the value of its member with a name.
-func find(s *jsonscan.Scanner, name string) bool {
+// findMember enters the next object and goes to the value of its member with a name.
+func findMember(s *jsonscan.Scanner, name string) bool {
 	if s.Kind() != '{' {
 		return false
 	}

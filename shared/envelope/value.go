@@ -26,29 +26,29 @@ func validDate(text string) bool {
 
 // scalarFault returns the fault of a scalar as a member of kind want; empty: none. got is the kind
 // of the token raw.
-func scalarFault(want kind, got byte, raw jsonscan.Value) string {
+func scalarFault(want memberKind, got byte, raw jsonscan.Value) string {
 	isText := got == '"'
 	switch want {
 	case kindString:
-		return unless(isText, "must be a string")
+		return detailUnless(isText, "must be a string")
 	case kindShipmentID:
 		if !isText {
 			return "must be a string"
 		}
 		n := utf8.RuneCountInString(textOf(raw))
-		return unless(n >= 1 && n <= domain.MaxShipmentID, "must have 1 to 128 characters")
+		return detailUnless(n >= 1 && n <= domain.MaxShipmentID, "must have 1 to 128 characters")
 	case kindTime:
-		return unless(isText && validTimestamp(textOf(raw)), "must be an RFC 3339 time")
+		return detailUnless(isText && validTimestamp(textOf(raw)), "must be an RFC 3339 time")
 	case kindDate:
-		return unless(isText && validDate(textOf(raw)), "must be a date or an RFC 3339 time")
+		return detailUnless(isText && validDate(textOf(raw)), "must be a date or an RFC 3339 time")
 	case kindNumber:
-		return unless(got == '0', "must be a number")
+		return detailUnless(got == '0', "must be a number")
 	case kindInteger:
-		return unless(got == '0' && isInteger(raw), "must be an integer")
+		return detailUnless(got == '0' && isInteger(raw), "must be an integer")
 	case kindVersion:
-		return unless(isText || got == '0' && isInteger(raw), "must be a string or an integer")
+		return detailUnless(isText || got == '0' && isInteger(raw), "must be a string or an integer")
 	case kindBoolean:
-		return unless(got == 't' || got == 'f', "must be true or false")
+		return detailUnless(got == 't' || got == 'f', "must be true or false")
 	case kindObject:
 		return "must be an object"
 	case kindArray:
@@ -64,14 +64,14 @@ func textOf(raw jsonscan.Value) string {
 }
 
 // containerFault is scalarFault for an object or an array.
-func containerFault(want kind, got byte) string {
+func containerFault(want memberKind, got byte) string {
 	if want == kindAny || want == kindObject && got == '{' || want == kindArray && got == '[' {
 		return ""
 	}
 	return scalarFault(want, got, nil)
 }
 
-func unless(fine bool, detail string) string {
+func detailUnless(fine bool, detail string) string {
 	if fine {
 		return ""
 	}
@@ -94,13 +94,13 @@ func isInteger(raw []byte) bool {
 		if len(significant) == 0 || string(significant) == "-" {
 			return true // 0 with any exponent is 0
 		}
-		return exponent[0] != '-' || fewer(exponent, len(digits)-len(significant))
+		return exponent[0] != '-' || atMost(exponent, len(digits)-len(significant))
 	}
-	return exponent[0] != '-' && !fewer(exponent, len(fraction)-1)
+	return exponent[0] != '-' && !atMost(exponent, len(fraction)-1)
 }
 
-// fewer reports whether the digits of an exponent, without its sign, are a number of at most n.
-func fewer(exponent []byte, n int) bool {
+// atMost reports whether the digits of an exponent, without its sign, are a number of at most n.
+func atMost(exponent []byte, n int) bool {
 	digits := bytes.TrimLeft(exponent, "+-0")
 	limit := strconv.Itoa(n)
 	return len(digits) < len(limit) || len(digits) == len(limit) && string(digits) <= limit

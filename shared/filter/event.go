@@ -23,13 +23,13 @@ func Read(payload []byte) *Event {
 
 // value is a value of the event.
 type value struct {
-	raw  jsonscan.Value
-	kind byte
-	read *reading // nil: no part of it has been read yet
+	raw   jsonscan.Value
+	kind  byte
+	parts *valueParts // nil: no part of it has been read yet
 }
 
-// reading is the part of a value that has been read.
-type reading struct {
+// valueParts is the part of a value that has been read.
+type valueParts struct {
 	members []member         // of an object
 	places  map[string]int32 // indexes of members, if there are many
 	keys    keys             // of the elements of an array
@@ -61,18 +61,18 @@ func (v *value) member(name string) *value {
 	if v.kind != '{' {
 		return nil
 	}
-	if v.read == nil {
+	if v.parts == nil {
 		v.open()
 	}
-	if v.read.places != nil {
-		if at, ok := v.read.places[name]; ok {
-			return &v.read.members[at].value
+	if v.parts.places != nil {
+		if at, ok := v.parts.places[name]; ok {
+			return &v.parts.members[at].value
 		}
 		return nil
 	}
-	for i := len(v.read.members) - 1; i >= 0; i-- {
-		if string(v.read.members[i].name) == name {
-			return &v.read.members[i].value
+	for i := len(v.parts.members) - 1; i >= 0; i-- {
+		if string(v.parts.members[i].name) == name {
+			return &v.parts.members[i].value
 		}
 	}
 	return nil
@@ -80,76 +80,76 @@ func (v *value) member(name string) *value {
 
 // open reads the members of an object, and skips their values.
 func (v *value) open() {
-	v.read = &reading{members: make([]member, 0, fewMembers)}
+	v.parts = &valueParts{members: make([]member, 0, fewMembers)}
 	for quoted, raw := range v.raw.Members() {
-		v.read.members = append(v.read.members, member{textOf(quoted), value{raw: raw, kind: raw.Kind()}})
+		v.parts.members = append(v.parts.members, member{textOf(quoted), value{raw: raw, kind: raw.Kind()}})
 	}
-	if len(v.read.members) <= fewMembers {
+	if len(v.parts.members) <= fewMembers {
 		return
 	}
-	v.read.places = make(map[string]int32, len(v.read.members))
-	for i := range v.read.members {
-		v.read.places[string(v.read.members[i].name)] = int32(i)
+	v.parts.places = make(map[string]int32, len(v.parts.members))
+	for i := range v.parts.members {
+		v.parts.places[string(v.parts.members[i].name)] = int32(i)
 	}
 }
 
-// says returns the text of a string.
-func (v *value) says() []byte {
-	if v.read == nil {
-		v.read = &reading{text: textOf(v.raw)}
+// textOf returns the text of a string.
+func (v *value) textOf() []byte {
+	if v.parts == nil {
+		v.parts = &valueParts{text: textOf(v.raw)}
 	}
-	return v.read.text
+	return v.parts.text
 }
 
 func (v *value) number() decimal {
-	if v.read == nil {
-		v.read = &reading{number: newDecimal(v.raw)}
+	if v.parts == nil {
+		v.parts = &valueParts{number: newDecimal(v.raw)}
 	}
-	return v.read.number
+	return v.parts.number
 }
 
 // key returns the key of a value that is neither object nor array.
 func (v *value) key() Key {
 	switch v.kind {
 	case '"':
-		return Key{v.kind, string(v.says())}
+		return Key{v.kind, string(v.textOf())}
 	case '0':
 		return Key{v.kind, v.number().text()}
 	}
 	return Key{Kind: v.kind}
 }
 
-// has returns the keys of the elements of an array.
-func (v *value) has() keys {
-	if v.read != nil {
-		return v.read.keys
+// elementKeys returns the keys of the elements of an array.
+func (v *value) elementKeys() keys {
+	if v.parts != nil {
+		return v.parts.keys
 	}
-	v.read = &reading{keys: keys{}}
+	v.parts = &valueParts{keys: keys{}}
 	for raw := range v.raw.Elements() {
 		if kind := raw.Kind(); kind != '{' && kind != '[' {
 			element := value{raw: raw, kind: kind}
-			v.read.keys[element.key()] = struct{}{}
+			v.parts.keys[element.key()] = struct{}{}
 		}
 	}
-	return v.read.keys
+	return v.parts.keys
 }
 
 // time returns the event's timestamp.
 func (e *Event) time(v *value) time.Time {
 	if !e.timed && v.kind == '"' { // it is a string in each accepted event
-		e.instant, e.timed = instantOf(v.says()), true
+		e.instant, e.timed = instantOf(v.textOf()), true
 	}
 	return e.instant
 }
 
 // Keys calls yield with the keys that the event has at the path of need: the key of the value, or
 // the keys of an array's elements.
-func (e *Event) Keys(need Need, yield func(Key)) {
+func (e *Event) Keys(need PathKeys, yield func(Key)) {
 	v := e.at(need.path)
 	switch {
 	case v == nil || v.kind == '{':
 	case v.kind == '[':
-		for key := range v.has() {
+		for key := range v.elementKeys() {
 			yield(key)
 		}
 	default:
@@ -166,8 +166,8 @@ func (e *Event) Names() iter.Seq[[]byte] {
 			return
 		}
 		_ = data.member("") // reads them
-		for i := range data.read.members {
-			m := &data.read.members[i]
+		for i := range data.parts.members {
+			m := &data.parts.members[i]
 			if data.member(string(m.name)) == &m.value && !yield(m.name) {
 				return
 			}

@@ -26,7 +26,7 @@ const (
 )
 
 // Filter is a valid filter. It is never changed, and may be used concurrently.
-type Filter struct{ root part }
+type Filter struct{ root filterPart }
 
 // Parse reads a filter. It returns all faults, with pointers that begin at the filter; none: the
 // filter is valid.
@@ -53,7 +53,7 @@ func Parse(text []byte) (*Filter, []jsonscan.Fault) {
 }
 
 // Matches reports whether an event matches the filter.
-func (f *Filter) Matches(e *Event) bool { return f.root.miss(e) == nil }
+func (f *Filter) Matches(e *Event) bool { return f.root.firstMiss(e) == nil }
 
 // Miss is the clause that an event does not match.
 type Miss struct {
@@ -64,29 +64,29 @@ type Miss struct {
 // Miss returns the first clause that an event does not match; ok is false when it matches the
 // filter. For $or and $not it is the whole clause, because their parts don't decide alone.
 func (f *Filter) Miss(e *Event) (miss Miss, ok bool) {
-	p := f.root.miss(e)
+	p := f.root.firstMiss(e)
 	if p == nil {
 		return Miss{}, false
 	}
 	return Miss{Pointer: p.pointer, Clause: p.String()}, true
 }
 
-// part is a clause of a filter, or several parts that belong together.
-type part struct {
+// filterPart is a clause of a filter, or several parts that belong together.
+type filterPart struct {
 	op      operator
-	path    *path    // the path that it is about; nil: it contains parts of the filter itself
-	pointer string   // of the part in the filter
-	raw     []byte   // the value of the operator, as written
-	parts   []part   // of $and, $or and $not
-	operand *operand // of the other operators
-	choices *choices // of $in and $nin
+	path    *path        // the path that it is about; nil: it contains parts of the filter itself
+	pointer string       // of the part in the filter
+	raw     []byte       // the value of the operator, as written
+	parts   []filterPart // of $and, $or and $not
+	operand *operand     // of the other operators
+	choices *choices     // of $in and $nin
 }
 
 // maxShown is how many bytes of a clause are shown.
 const maxShown = 200
 
 // String returns the part in words of the filter.
-func (p *part) String() string {
+func (p *filterPart) String() string {
 	var b strings.Builder
 	if p.path != nil {
 		b.WriteString(p.path.text)
@@ -127,34 +127,34 @@ func compact(raw []byte) string {
 	return b.String()
 }
 
-// Need is a condition that an event must meet to match a filter: at a path it must have one of the keys.
-type Need struct {
+// PathKeys is a condition that an event must meet to match a filter: at a path it must have one of the keys.
+type PathKeys struct {
 	Keys []Key
 	path *path
 }
 
 // Path returns the path as it is written.
-func (n Need) Path() string { return n.path.text }
+func (n PathKeys) Path() string { return n.path.text }
 
 // Name returns the member of data with which the path begins; empty: the path is not in data.
-func (n Need) Name() string { return n.path.name() }
+func (n PathKeys) Name() string { return n.path.name() }
 
-// Needs returns conditions that an event must meet: the values at each path that the filter only
+// RequiredKeys returns conditions that an event must meet: the values at each path that the filter only
 // compares with values. A caller with many filters uses it to find the few that an event may match.
-func (f *Filter) Needs() []Need { return f.root.needs(nil) }
+func (f *Filter) RequiredKeys() []PathKeys { return f.root.requiredKeys(nil) }
 
-func (p *part) needs(list []Need) []Need {
+func (p *filterPart) requiredKeys(list []PathKeys) []PathKeys {
 	switch {
 	case p.op == opAnd:
 		for i := range p.parts {
-			list = p.parts[i].needs(list)
+			list = p.parts[i].requiredKeys(list)
 		}
 	case p.op == opEq && !p.path.instant:
 		if key, ok := p.operand.key(); ok {
-			list = append(list, Need{[]Key{key}, p.path})
+			list = append(list, PathKeys{[]Key{key}, p.path})
 		}
 	case p.op == opIn && !p.path.instant:
-		list = append(list, Need{p.choices.list(), p.path})
+		list = append(list, PathKeys{p.choices.list(), p.path})
 	}
 	return list
 }

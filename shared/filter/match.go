@@ -4,44 +4,44 @@ import (
 	"bytes"
 )
 
-// miss returns the part that an event does not match; nil: the event matches.
-func (p *part) miss(e *Event) *part {
+// firstMiss returns the part that an event does not match; nil: the event matches.
+func (p *filterPart) firstMiss(e *Event) *filterPart {
 	switch p.op {
 	case opAnd:
 		for i := range p.parts {
-			if miss := p.parts[i].miss(e); miss != nil {
+			if miss := p.parts[i].firstMiss(e); miss != nil {
 				return miss
 			}
 		}
 		return nil
 	case opOr:
 		for i := range p.parts {
-			if p.parts[i].miss(e) == nil {
+			if p.parts[i].firstMiss(e) == nil {
 				return nil
 			}
 		}
 		return p
 	case opNot:
-		if p.parts[0].miss(e) == nil {
+		if p.parts[0].firstMiss(e) == nil {
 			return p
 		}
 		return nil
 	}
-	if p.compares(e, e.at(p.path)) {
+	if p.matchesValue(e, e.at(p.path)) {
 		return nil
 	}
 	return p
 }
 
-// compares reports whether a clause matches the value at its path; nil: the event has no value there.
-func (p *part) compares(e *Event, v *value) bool {
+// matchesValue reports whether a clause matches the value at its path; nil: the event has no value there.
+func (p *filterPart) matchesValue(e *Event, v *value) bool {
 	switch p.op {
 	case opExists:
 		return (v != nil) == (p.operand.kind == 't')
 	case opNe:
 		return v == nil || !p.equal(e, v)
 	case opNin:
-		return v == nil || !p.among(e, v)
+		return v == nil || !p.isAmong(e, v)
 	}
 	if v == nil {
 		return false
@@ -50,13 +50,13 @@ func (p *part) compares(e *Event, v *value) bool {
 	case opEq:
 		return p.equal(e, v)
 	case opIn:
-		return p.among(e, v)
+		return p.isAmong(e, v)
 	case opStartsWith:
-		return v.kind == '"' && bytes.HasPrefix(v.says(), p.operand.text)
+		return v.kind == '"' && bytes.HasPrefix(v.textOf(), p.operand.text)
 	case opEndsWith:
-		return v.kind == '"' && bytes.HasSuffix(v.says(), p.operand.text)
+		return v.kind == '"' && bytes.HasSuffix(v.textOf(), p.operand.text)
 	case opContains:
-		return p.contained(v)
+		return p.isContained(v)
 	}
 	order, ok := p.operand.order(e, v)
 	if !ok {
@@ -73,31 +73,31 @@ func (p *part) compares(e *Event, v *value) bool {
 	return order <= 0
 }
 
-func (p *part) equal(e *Event, v *value) bool {
+func (p *filterPart) equal(e *Event, v *value) bool {
 	switch p.operand.kind {
 	case instantKind:
 		return e.time(v).Equal(*p.operand.instant)
 	case '"':
-		return v.kind == '"' && bytes.Equal(v.says(), p.operand.text)
+		return v.kind == '"' && bytes.Equal(v.textOf(), p.operand.text)
 	case '0':
 		return v.kind == '0' && v.number().compare(*p.operand.number) == 0
 	}
 	return p.operand.equals(v.raw)
 }
 
-// among reports whether the value, or one of its elements if it is an array, is one of the keys.
-func (p *part) among(e *Event, v *value) bool {
+// isAmong reports whether the value, or one of its elements if it is an array, is one of the keys.
+func (p *filterPart) isAmong(e *Event, v *value) bool {
 	switch {
 	case p.path.instant:
 		return p.choices.hasKey(instantKey(e.time(v)))
 	case v.kind == '{':
 		return false
 	case v.kind == '"':
-		return p.choices.has('"', v.says())
+		return p.choices.has('"', v.textOf())
 	case v.kind != '[':
 		return p.choices.hasKey(v.key())
 	}
-	for key := range v.has() {
+	for key := range v.elementKeys() {
 		if p.choices.hasKey(key) {
 			return true
 		}
@@ -105,14 +105,14 @@ func (p *part) among(e *Event, v *value) bool {
 	return false
 }
 
-// contained reports whether an array has the operand as an element, or a text has it as a part.
-func (p *part) contained(v *value) bool {
+// isContained reports whether an array has the operand as an element, or a text has it as a part.
+func (p *filterPart) isContained(v *value) bool {
 	switch v.kind {
 	case '"':
-		return p.operand.kind == '"' && bytes.Contains(v.says(), p.operand.text)
+		return p.operand.kind == '"' && bytes.Contains(v.textOf(), p.operand.text)
 	case '[':
 		key, _ := p.operand.key()
-		_, ok := v.has()[key]
+		_, ok := v.elementKeys()[key]
 		return ok
 	}
 	return false
@@ -129,7 +129,7 @@ func (o *operand) order(e *Event, v *value) (order int, ok bool) {
 		}
 	case '"':
 		if v.kind == '"' {
-			return bytes.Compare(v.says(), o.text), true
+			return bytes.Compare(v.textOf(), o.text), true
 		}
 	}
 	return 0, false

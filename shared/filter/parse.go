@@ -45,7 +45,7 @@ func Operators() []string {
 type path struct {
 	text    string
 	names   []string // of the members on the way
-	instant bool     // it is the event's timestamp, which is compared as a time
+	instant bool     // the path is that of the event's timestamp, which is compared as a time
 }
 
 const dataPrefix = "data."
@@ -83,19 +83,19 @@ type parser struct {
 
 func (p *parser) fault(detail string, at []string) {
 	pointer, whole := jsonscan.Below("", at...)
-	p.faults, _ = jsonscan.Note(p.faults, jsonscan.Fault{Pointer: pointer, Detail: jsonscan.Shown(detail, whole)})
+	p.faults, _ = jsonscan.Note(p.faults, jsonscan.Fault{Pointer: pointer, Detail: jsonscan.WithLongName(detail, whole)})
 }
 
-func (p *parser) part(op operator, to *path, value jsonscan.Value, at []string) part {
+func (p *parser) part(op operator, to *path, value jsonscan.Value, at []string) filterPart {
 	pointer, _ := jsonscan.Below("", at...)
-	return part{op: op, path: to, pointer: pointer, raw: value}
+	return filterPart{op: op, path: to, pointer: pointer, raw: value}
 }
 
 // below returns the place of a member of another place.
 func below(at []string, name string) []string { return append(slices.Clip(at), name) }
 
-// fits notes a fault when an object or array is too deep in the filter.
-func (p *parser) fits(at []string, depth int) bool {
+// checkDepth notes a fault when an object or array is too deep in the filter.
+func (p *parser) checkDepth(at []string, depth int) bool {
 	if depth > MaxDepth {
 		p.fault(fmt.Sprintf("is nested deeper than %d levels", MaxDepth), at)
 	}
@@ -103,13 +103,13 @@ func (p *parser) fits(at []string, depth int) bool {
 }
 
 // filter reads an object of paths and of $and, $or and $not; depth counts it, too.
-func (p *parser) filter(value jsonscan.Value, at []string, depth int) part {
+func (p *parser) filter(value jsonscan.Value, at []string, depth int) filterPart {
 	whole := p.part(opAnd, nil, value, at)
 	if value.Kind() != '{' {
 		p.fault("must be an object", at)
 		return whole
 	}
-	if !p.fits(at, depth) {
+	if !p.checkDepth(at, depth) {
 		return whole
 	}
 	for quoted, inner := range value.Members() {
@@ -117,7 +117,7 @@ func (p *parser) filter(value jsonscan.Value, at []string, depth int) part {
 		here := below(at, name)
 		switch op := operator(name); {
 		case op == opAnd, op == opOr, op == opNot:
-			whole.parts = append(whole.parts, p.joined(op, nil, inner, here, depth, p.filter))
+			whole.parts = append(whole.parts, p.joinedParts(op, nil, inner, here, depth, p.filter))
 		case strings.HasPrefix(name, "$"):
 			p.fault("is no operator that can stand beside paths: only $and, $or and $not can", here)
 		default:
@@ -139,18 +139,18 @@ func (p *parser) filter(value jsonscan.Value, at []string, depth int) part {
 	return whole
 }
 
-// joined reads the value of $and, $or or $not.
-func (p *parser) joined(op operator, to *path, value jsonscan.Value, at []string, depth int, read func(jsonscan.Value, []string, int) part) part {
+// joinedParts reads the value of $and, $or or $not.
+func (p *parser) joinedParts(op operator, to *path, value jsonscan.Value, at []string, depth int, read func(jsonscan.Value, []string, int) filterPart) filterPart {
 	whole := p.part(op, to, value, at)
 	if op == opNot {
-		whole.parts = []part{read(value, at, depth+1)}
+		whole.parts = []filterPart{read(value, at, depth+1)}
 		return whole
 	}
 	if value.Kind() != '[' {
 		p.fault("must be an array", at)
 		return whole
 	}
-	if !p.fits(at, depth+1) {
+	if !p.checkDepth(at, depth+1) {
 		return whole
 	}
 	n := 0
@@ -165,12 +165,12 @@ func (p *parser) joined(op operator, to *path, value jsonscan.Value, at []string
 }
 
 // condition reads the condition on a path: a value, or an object of operators, which depth counts.
-func (p *parser) condition(to *path, value jsonscan.Value, at []string, depth int) part {
+func (p *parser) condition(to *path, value jsonscan.Value, at []string, depth int) filterPart {
 	if value.Kind() != '{' {
 		return p.clause(opEq, to, value, at, depth)
 	}
 	whole := p.part(opAnd, to, value, at)
-	if !p.fits(at, depth) {
+	if !p.checkDepth(at, depth) {
 		return whole
 	}
 	empty := true
@@ -180,7 +180,7 @@ func (p *parser) condition(to *path, value jsonscan.Value, at []string, depth in
 		here := below(at, name)
 		switch op := operator(name); {
 		case op == opAnd, op == opOr, op == opNot:
-			whole.parts = append(whole.parts, p.joined(op, to, inner, here, depth, func(v jsonscan.Value, at []string, depth int) part {
+			whole.parts = append(whole.parts, p.joinedParts(op, to, inner, here, depth, func(v jsonscan.Value, at []string, depth int) filterPart {
 				return p.condition(to, v, at, depth)
 			}))
 		case slices.Contains(Operators(), name):
@@ -202,7 +202,7 @@ func (p *parser) condition(to *path, value jsonscan.Value, at []string, depth in
 }
 
 // clause reads the value of an operator that compares; if it is an object or an array, depth counts it.
-func (p *parser) clause(op operator, to *path, value jsonscan.Value, at []string, depth int) part {
+func (p *parser) clause(op operator, to *path, value jsonscan.Value, at []string, depth int) filterPart {
 	p.clauses++
 	c := p.part(op, to, value, at)
 	switch op {
@@ -215,7 +215,7 @@ func (p *parser) clause(op operator, to *path, value jsonscan.Value, at []string
 		}
 		c.operand = p.operand(to, value, at, depth)
 	case opIn, opNin:
-		c.choices = newChoices(p.several(to, value, at, depth))
+		c.choices = newChoices(p.operandKeys(to, value, at, depth))
 	case opStartsWith, opEndsWith:
 		if value.Kind() != '"' {
 			p.fault("must be a string", at)
@@ -240,7 +240,7 @@ func (p *parser) clause(op operator, to *path, value jsonscan.Value, at []string
 func (p *parser) operand(to *path, value jsonscan.Value, at []string, depth int) *operand {
 	if kind := value.Kind(); kind == '{' || kind == '[' {
 		if depth+nesting(value)-1 > MaxDepth {
-			p.fits(at, MaxDepth+1)
+			p.checkDepth(at, MaxDepth+1)
 			return nil
 		}
 	}
@@ -251,13 +251,13 @@ func (p *parser) operand(to *path, value jsonscan.Value, at []string, depth int)
 	return o
 }
 
-// several reads the values of $in and $nin.
-func (p *parser) several(to *path, value jsonscan.Value, at []string, depth int) keys {
+// operandKeys reads the values of $in and $nin.
+func (p *parser) operandKeys(to *path, value jsonscan.Value, at []string, depth int) keys {
 	if value.Kind() != '[' {
 		p.fault("must be an array", at)
 		return nil
 	}
-	if !p.fits(at, depth) {
+	if !p.checkDepth(at, depth) {
 		return nil
 	}
 	list, n := keys{}, 0

@@ -28,7 +28,7 @@ func (f *Filter) Range() (best Range, ok bool) {
 }
 
 // ranges appends the ranges of a part, and joins those of one place.
-func (p *part) ranges(list []Range) []Range {
+func (p *filterPart) ranges(list []Range) []Range {
 	if p.op == opAnd {
 		for i := range p.parts {
 			list = p.parts[i].ranges(list)
@@ -59,13 +59,13 @@ func (p *part) ranges(list []Range) []Range {
 
 // Ranges are ranges of one place. They find those that an event is within. They never change.
 type Ranges struct {
-	sorted []numbered // by their low bound
+	sorted []numberedRange // by their low bound
 	// highest has, for the middle of each part of sorted (halved again and again), the highest
 	// bound in that part.
 	highest []*operand
 }
 
-type numbered struct {
+type numberedRange struct {
 	Range
 	number int
 }
@@ -74,9 +74,9 @@ type numbered struct {
 func NewRanges(list []Range) *Ranges {
 	r := &Ranges{highest: make([]*operand, len(list))}
 	for i, each := range list {
-		r.sorted = append(r.sorted, numbered{each, i})
+		r.sorted = append(r.sorted, numberedRange{each, i})
 	}
-	slices.SortFunc(r.sorted, func(a, b numbered) int {
+	slices.SortFunc(r.sorted, func(a, b numberedRange) int {
 		switch {
 		case a.low == nil && b.low == nil:
 			return 0
@@ -87,19 +87,19 @@ func NewRanges(list []Range) *Ranges {
 		}
 		return a.low.compare(b.low)
 	})
-	r.measure(0, len(list))
+	r.noteHighest(0, len(list))
 	return r
 }
 
-// measure notes the highest bound from one place to another; nil: the bound is open.
-func (r *Ranges) measure(from, to int) *operand {
+// noteHighest notes the highest bound from one place to another; nil: the bound is open.
+func (r *Ranges) noteHighest(from, to int) *operand {
 	middle := (from + to) / 2
 	highest := r.sorted[middle].high
 	for _, half := range [][2]int{{from, middle}, {middle + 1, to}} {
 		if half[0] == half[1] {
 			continue
 		}
-		if other := r.measure(half[0], half[1]); highest != nil && (other == nil || other.compare(highest) > 0) {
+		if other := r.noteHighest(half[0], half[1]); highest != nil && (other == nil || other.compare(highest) > 0) {
 			highest = other
 		}
 	}

@@ -378,7 +378,7 @@ func TestReference(t *testing.T) {
 // holds makes sure that an event which matches has one of the keys that the filter needs.
 func holds(t *testing.T, f *filter.Filter, read *filter.Event, text string) {
 	t.Helper()
-	for _, need := range f.Needs() {
+	for _, need := range f.RequiredKeys() {
 		found := false
 		read.Keys(need, func(key filter.Key) {
 			for _, wanted := range need.Keys {

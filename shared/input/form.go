@@ -21,8 +21,8 @@ type Form struct {
 	names    []string
 	values   map[string]jsonscan.Value
 	asked    map[string]bool
-	notes    *notes  // of the whole body
-	elements []*Form // objects in it, which are read separately
+	notes    *faultList // of the whole body
+	elements []*Form    // objects in it, which are read separately
 }
 
 // ParseForm reads body, which must be one JSON object. It fails with a *problem.Problem when the
@@ -39,7 +39,7 @@ func ParseForm(body []byte) (*Form, error) {
 	if !ok {
 		return nil, problem.Invalid(append(faults, problem.Fault{Detail: tooMany})...)
 	}
-	return &Form{names: names, values: values, asked: make(map[string]bool), notes: &notes{faults: faults}}, nil
+	return &Form{names: names, values: values, asked: make(map[string]bool), notes: &faultList{faults: faults}}, nil
 }
 
 var tooMany = fmt.Sprintf("must have at most %d members", maxMembers) //nolint:gochecknoglobals // a constant
@@ -57,7 +57,7 @@ func Pointer(parts ...string) string {
 // Fault adds a fault at the place given by parts.
 func (f *Form) Fault(detail string, parts ...string) {
 	pointer, whole := jsonscan.Below(f.at, parts...)
-	f.notes.add(problem.Fault{Pointer: pointer, Detail: jsonscan.Shown(detail, whole)})
+	f.notes.add(problem.Fault{Pointer: pointer, Detail: jsonscan.WithLongName(detail, whole)})
 }
 
 // Ignore accepts the named members with any value.
@@ -110,7 +110,7 @@ func (f *Form) Require(names ...string) {
 	}
 }
 
-func (f *Form) take(name string, kind byte, what string) (jsonscan.Value, bool) {
+func (f *Form) takeMember(name string, kind byte, what string) (jsonscan.Value, bool) {
 	f.asked[name] = true
 	value, ok := f.values[name]
 	if !ok {
@@ -129,7 +129,7 @@ func (f *Form) take(name string, kind byte, what string) (jsonscan.Value, bool) 
 
 // Text returns a string of min to max characters; ok is false when it is absent or faulty.
 func (f *Form) Text(name string, minimum, maximum int) (text string, ok bool) {
-	value, ok := f.take(name, '"', "a string")
+	value, ok := f.takeMember(name, '"', "a string")
 	if !ok {
 		return "", false
 	}
@@ -143,26 +143,26 @@ func (f *Form) Text(name string, minimum, maximum int) (text string, ok bool) {
 
 // Bool returns a boolean.
 func (f *Form) Bool(name string) (value, ok bool) {
-	raw, ok := f.take(name, 't', "true or false")
+	raw, ok := f.takeMember(name, 't', "true or false")
 	return ok && raw.Kind() == 't', ok
 }
 
 // Number returns a number from min to max.
 func (f *Form) Number(name string, minimum, maximum float64) (number float64, ok bool) {
-	raw, ok := f.take(name, '0', "a number")
+	raw, ok := f.takeMember(name, '0', "a number")
 	if !ok {
 		return 0, false
 	}
-	return f.within(raw, minimum, maximum, name)
+	return f.checkRange(raw, minimum, maximum, name)
 }
 
 // Integer returns a whole number from min to max.
 func (f *Form) Integer(name string, minimum, maximum int) (number int, ok bool) {
-	raw, ok := f.take(name, '0', "a whole number")
+	raw, ok := f.takeMember(name, '0', "a whole number")
 	if !ok {
 		return 0, false
 	}
-	value, ok := f.within(raw, float64(minimum), float64(maximum), name)
+	value, ok := f.checkRange(raw, float64(minimum), float64(maximum), name)
 	if ok && value != math.Trunc(value) {
 		f.Fault("must be a whole number", name)
 		return 0, false
@@ -170,20 +170,20 @@ func (f *Form) Integer(name string, minimum, maximum int) (number int, ok bool) 
 	return int(value), ok
 }
 
-func (f *Form) within(raw jsonscan.Value, minimum, maximum float64, parts ...string) (float64, bool) {
+func (f *Form) checkRange(raw jsonscan.Value, minimum, maximum float64, parts ...string) (float64, bool) {
 	number, err := strconv.ParseFloat(string(raw), 64)
 	if err != nil || number < minimum || number > maximum {
-		f.Fault(fmt.Sprintf("must be from %s to %s", plain(minimum), plain(maximum)), parts...)
+		f.Fault(fmt.Sprintf("must be from %s to %s", formatNumber(minimum), formatNumber(maximum)), parts...)
 		return 0, false
 	}
 	return number, true
 }
 
-func plain(number float64) string { return strconv.FormatFloat(number, 'f', -1, 64) }
+func formatNumber(number float64) string { return strconv.FormatFloat(number, 'f', -1, 64) }
 
 // Time returns an RFC 3339 time.
 func (f *Form) Time(name string) (at time.Time, ok bool) {
-	value, ok := f.take(name, '"', "a string")
+	value, ok := f.takeMember(name, '"', "a string")
 	if !ok {
 		return time.Time{}, false
 	}
@@ -223,14 +223,14 @@ func (f *Form) Numbers(name string, minimum, maximum int, low, high float64) (nu
 			ok = false
 			continue
 		}
-		number, valid := f.within(value, low, high, name, strconv.Itoa(i))
+		number, valid := f.checkRange(value, low, high, name, strconv.Itoa(i))
 		numbers, ok = append(numbers, number), ok && valid
 	}
 	return numbers, ok
 }
 
 func (f *Form) array(name string, minimum, maximum int) ([]jsonscan.Value, bool) {
-	raw, ok := f.take(name, '[', "an array")
+	raw, ok := f.takeMember(name, '[', "an array")
 	if !ok {
 		return nil, false
 	}
@@ -246,8 +246,8 @@ func (f *Form) array(name string, minimum, maximum int) ([]jsonscan.Value, bool)
 type Pair struct{ Name, Value string }
 
 // Pairs returns an object of at most maximum strings, in the order of the body.
-func (f *Form) Pairs(name string, maximum int) (pairs []Pair, ok bool) {
-	names, values, ok := f.object(name, maximum)
+func (f *Form) Pairs(name string, maxMembers int) (pairs []Pair, ok bool) {
+	names, values, ok := f.object(name, maxMembers)
 	if !ok {
 		return nil, false
 	}
@@ -264,8 +264,8 @@ func (f *Form) Pairs(name string, maximum int) (pairs []Pair, ok bool) {
 }
 
 // Lists returns an object of at most maximum members. Each is an array of 1 to most strings, or one string.
-func (f *Form) Lists(name string, maximum, most int) (lists map[string][]string, ok bool) {
-	names, values, ok := f.object(name, maximum)
+func (f *Form) Lists(name string, maxMembers, maxStrings int) (lists map[string][]string, ok bool) {
+	names, values, ok := f.object(name, maxMembers)
 	if !ok {
 		return nil, false
 	}
@@ -274,10 +274,10 @@ func (f *Form) Lists(name string, maximum, most int) (lists map[string][]string,
 		list := []jsonscan.Value{values[key]}
 		good := true
 		if values[key].Kind() == '[' {
-			list, good = elements(values[key], 1, most)
+			list, good = elements(values[key], 1, maxStrings)
 		}
 		if !good || slices.ContainsFunc(list, func(v jsonscan.Value) bool { return v.Kind() != '"' }) {
-			f.Fault(fmt.Sprintf("must be a string, or an array of 1 to %d strings", most), name, key)
+			f.Fault(fmt.Sprintf("must be a string, or an array of 1 to %d strings", maxStrings), name, key)
 			ok = false
 			continue
 		}
@@ -289,14 +289,14 @@ func (f *Form) Lists(name string, maximum, most int) (lists map[string][]string,
 }
 
 // object returns the members of an object, at most maximum, and their names in the order of the body.
-func (f *Form) object(name string, maximum int) (names []string, values map[string]jsonscan.Value, ok bool) {
-	raw, ok := f.take(name, '{', "an object")
+func (f *Form) object(name string, maxMembers int) (names []string, values map[string]jsonscan.Value, ok bool) {
+	raw, ok := f.takeMember(name, '{', "an object")
 	if !ok {
 		return nil, nil, false
 	}
-	names, values, ok = members(raw, maximum)
+	names, values, ok = members(raw, maxMembers)
 	if !ok {
-		f.Fault(fmt.Sprintf("must have at most %d members", maximum), name)
+		f.Fault(fmt.Sprintf("must have at most %d members", maxMembers), name)
 	}
 	return names, values, ok
 }

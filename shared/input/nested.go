@@ -10,13 +10,13 @@ import (
 
 // Object returns a member that is an object, as it was sent.
 func (f *Form) Object(name string) (value []byte, ok bool) {
-	return f.take(name, '{', "an object")
+	return f.takeMember(name, '{', "an object")
 }
 
 // Inner returns a member that is an object, to be read separately. Its faults are reported with
 // those of the form.
 func (f *Form) Inner(name string) (inner *Form, ok bool) {
-	value, ok := f.take(name, '{', "an object")
+	value, ok := f.takeMember(name, '{', "an object")
 	if !ok {
 		return nil, false
 	}
@@ -77,7 +77,7 @@ func ParseForms(body []byte, minimum, maximum int) (whole *Form, forms []*Form, 
 	if !ok {
 		return nil, nil, problem.Invalid(append(faults, problem.Fault{Detail: fmt.Sprintf("must have %d to %d elements", minimum, maximum)})...)
 	}
-	whole = &Form{notes: &notes{faults: faults}}
+	whole = &Form{notes: &faultList{faults: faults}}
 	for i, value := range values {
 		if element, ok := whole.element(value, false, strconv.Itoa(i)); ok {
 			forms = append(forms, element.Form)

@@ -19,7 +19,7 @@ import (
 type Query struct {
 	values url.Values
 	asked  map[string]bool
-	notes  notes
+	notes  faultList
 }
 
 // ParseQuery reads a raw query.
@@ -75,16 +75,16 @@ func (q *Query) Text(name string) (text string, ok bool) {
 
 // Texts returns a parameter that may be given up to most times, each time with 1 to longest
 // characters; nil: it is absent.
-func (q *Query) Texts(name string, most, longest int) []string {
+func (q *Query) Texts(name string, maxTimes, maxLength int) []string {
 	q.asked[name] = true
 	values := q.values[name]
-	if len(values) > most {
-		q.Fault(name, fmt.Sprintf("is given more than %d times", most))
+	if len(values) > maxTimes {
+		q.Fault(name, fmt.Sprintf("is given more than %d times", maxTimes))
 		return nil
 	}
 	for _, text := range values {
-		if text == "" || utf8.RuneCountInString(text) > longest || !utf8.ValidString(text) || strings.IndexByte(text, 0) >= 0 {
-			q.Fault(name, fmt.Sprintf("must have 1 to %d characters", longest))
+		if text == "" || utf8.RuneCountInString(text) > maxLength || !utf8.ValidString(text) || strings.IndexByte(text, 0) >= 0 {
+			q.Fault(name, fmt.Sprintf("must have 1 to %d characters", maxLength))
 			return nil
 		}
 	}
@@ -92,10 +92,10 @@ func (q *Query) Texts(name string, most, longest int) []string {
 }
 
 // Within returns a text of 1 to most characters, or none when it is absent.
-func (q *Query) Within(name string, most int) string {
+func (q *Query) Within(name string, maxLength int) string {
 	text, ok := q.Text(name)
-	if ok && (text == "" || utf8.RuneCountInString(text) > most) {
-		q.Fault(name, fmt.Sprintf("must have 1 to %d characters", most))
+	if ok && (text == "" || utf8.RuneCountInString(text) > maxLength) {
+		q.Fault(name, fmt.Sprintf("must have 1 to %d characters", maxLength))
 		return ""
 	}
 	return text

@@ -36,11 +36,11 @@ func check(ctx context.Context, value []byte, what string, options jsonscan.Opti
 	if syntax, ok := errors.AsType[*jsonscan.SyntaxError](err); ok {
 		return []problem.Fault{{Detail: syntaxDetail(value, what, syntax)}}
 	}
-	return shown(found)
+	return shownFaults(found)
 }
 
-// shown returns faults in the form that the caller gets.
-func shown(found []jsonscan.Fault) []problem.Fault {
+// shownFaults returns faults in the form that the caller gets.
+func shownFaults(found []jsonscan.Fault) []problem.Fault {
 	if len(found) == 0 {
 		return nil
 	}
@@ -58,7 +58,7 @@ func scan(body []byte) ([]problem.Fault, error) {
 	if syntax, ok := errors.AsType[*jsonscan.SyntaxError](err); ok {
 		return nil, problem.Invalid(problem.Fault{Detail: syntaxDetail(body, "body", syntax)})
 	}
-	return shown(faults), nil
+	return shownFaults(faults), nil
 }
 
 func syntaxDetail(body []byte, what string, err *jsonscan.SyntaxError) string {
@@ -99,13 +99,13 @@ func elements(array jsonscan.Value, minimum, maximum int) (values []jsonscan.Val
 	return values, len(values) >= minimum
 }
 
-// notes are the faults of a body, only as many as are shown.
-type notes struct {
+// faultList are the faults of a body, only as many as are shown.
+type faultList struct {
 	faults []problem.Fault
 	more   bool
 }
 
-func (n *notes) add(fault problem.Fault) {
+func (n *faultList) add(fault problem.Fault) {
 	if len(n.faults) == jsonscan.MaxFaults {
 		n.more = true
 		return
@@ -115,7 +115,7 @@ func (n *notes) add(fault problem.Fault) {
 
 // err returns the faults in the order of their places, each place once, as a *problem.Problem; nil:
 // there are none.
-func (n *notes) err(compare func(a, b problem.Fault) int) error {
+func (n *faultList) err(compare func(a, b problem.Fault) int) error {
 	if len(n.faults) == 0 {
 		return nil
 	}

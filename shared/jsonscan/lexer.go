@@ -35,9 +35,9 @@ func (e *SyntaxError) Error() string {
 	return "no JSON from byte " + strconv.Itoa(e.Offset) + " on"
 }
 
-func (s *Scanner) bad(at int) error { return &SyntaxError{Offset: at} }
+func (s *Scanner) syntaxError(at int) error { return &SyntaxError{Offset: at} }
 
-func (s *Scanner) cut() error { return &SyntaxError{Offset: len(s.body), Reason: Cut} }
+func (s *Scanner) cutError() error { return &SyntaxError{Offset: len(s.body), Reason: Cut} }
 
 // kindOf returns the kind of a value by its first byte.
 func kindOf(c byte) byte {
@@ -61,10 +61,10 @@ func (s *Scanner) space() {
 func (s *Scanner) colon() error {
 	s.space()
 	if s.pos == len(s.body) {
-		return s.cut()
+		return s.cutError()
 	}
 	if s.body[s.pos] != ':' {
-		return s.bad(s.pos)
+		return s.syntaxError(s.pos)
 	}
 	s.pos++
 	return nil
@@ -73,7 +73,7 @@ func (s *Scanner) colon() error {
 // scalar reads a string, a number or a word.
 func (s *Scanner) scalar() error {
 	if s.pos == len(s.body) {
-		return s.cut()
+		return s.cutError()
 	}
 	switch kindOf(s.body[s.pos]) {
 	case '"':
@@ -88,16 +88,16 @@ func (s *Scanner) scalar() error {
 	case 'n':
 		return s.word("null")
 	}
-	return s.bad(s.pos)
+	return s.syntaxError(s.pos)
 }
 
 func (s *Scanner) word(word string) error {
 	for i := range len(word) {
 		if s.pos+i == len(s.body) {
-			return s.cut()
+			return s.cutError()
 		}
 		if s.body[s.pos+i] != word[i] {
-			return s.bad(s.pos + i)
+			return s.syntaxError(s.pos + i)
 		}
 	}
 	s.pos += len(word)
@@ -139,9 +139,9 @@ func (s *Scanner) digits() error {
 	case s.pos > start:
 		return nil
 	case s.pos == len(s.body):
-		return s.cut()
+		return s.cutError()
 	}
-	return s.bad(s.pos)
+	return s.syntaxError(s.pos)
 }
 
 // string reads a string and returns it with its quotes; escaped reports whether it has escapes.
@@ -167,32 +167,32 @@ func (s *Scanner) string() (raw []byte, escaped bool, err error) {
 			}
 			i += n
 		case c < ' ':
-			return nil, false, s.bad(i)
+			return nil, false, s.syntaxError(i)
 		default:
 			r, n := utf8.DecodeRune(body[i:])
 			if r == utf8.RuneError && n <= 1 {
 				if !utf8.FullRune(body[i:]) {
-					return nil, false, s.cut()
+					return nil, false, s.cutError()
 				}
-				return nil, false, s.bad(i)
+				return nil, false, s.syntaxError(i)
 			}
 			i += n
 		}
 	}
-	return nil, false, s.cut()
+	return nil, false, s.cutError()
 }
 
 // escape returns the length of the escape at i. Half of a surrogate pair is not an escape.
 func (s *Scanner) escape(i int) (int, error) {
 	if i+1 >= len(s.body) {
-		return 0, s.cut()
+		return 0, s.cutError()
 	}
 	switch s.body[i+1] {
 	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
 		return len(`\n`), nil
 	case 'u':
 	default:
-		return 0, s.bad(i)
+		return 0, s.syntaxError(i)
 	}
 	const length = len(`\u0000`)
 	unit, err := s.unit(i)
@@ -203,14 +203,14 @@ func (s *Scanner) escape(i int) (int, error) {
 	case unit == 0:
 		s.nul = true
 	case unit >= 0xdc00 && unit <= 0xdfff:
-		return 0, s.bad(i)
+		return 0, s.syntaxError(i)
 	case unit >= 0xd800 && unit <= 0xdbff:
 		for j, want := range []byte(`\u`) {
 			if i+length+j >= len(s.body) {
-				return 0, s.cut()
+				return 0, s.cutError()
 			}
 			if s.body[i+length+j] != want {
-				return 0, s.bad(i)
+				return 0, s.syntaxError(i)
 			}
 		}
 		low, err := s.unit(i + length)
@@ -218,7 +218,7 @@ func (s *Scanner) escape(i int) (int, error) {
 			return 0, err
 		}
 		if low < 0xdc00 || low > 0xdfff {
-			return 0, s.bad(i)
+			return 0, s.syntaxError(i)
 		}
 		return 2 * length, nil
 	}
@@ -232,9 +232,9 @@ func (s *Scanner) unit(i int) (rune, error) {
 	case ok:
 		return unit, nil
 	case i+len(`\u0000`) > len(s.body):
-		return 0, s.cut()
+		return 0, s.cutError()
 	}
-	return 0, s.bad(i)
+	return 0, s.syntaxError(i)
 }
 
 // appendText appends the text of a string that the scanner found valid.

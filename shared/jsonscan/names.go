@@ -21,9 +21,9 @@ const escapedName = 1 << 31
 // seed makes the places in a table unpredictable.
 var seed = maphash.MakeSeed() //nolint:gochecknoglobals // never written again
 
-// fresh notes the name at start; false: the object has that name already. The cost grows with the
+// addName notes the name at start; false: the object has that name already. The cost grows with the
 // length of the name.
-func (s *Scanner) fresh(f *frame, start int, name []byte, escaped bool) bool {
+func (s *Scanner) addName(f *frame, start int, name []byte, escaped bool) bool {
 	entry := uint32(start) // below 2 GiB
 	if escaped {
 		entry |= escapedName
@@ -31,7 +31,7 @@ func (s *Scanner) fresh(f *frame, start int, name []byte, escaped bool) bool {
 	if f.table == nil {
 		few := s.names[f.first:]
 		for _, other := range few {
-			if s.same(other, name) {
+			if s.isName(other, name) {
 				return false
 			}
 		}
@@ -39,13 +39,13 @@ func (s *Scanner) fresh(f *frame, start int, name []byte, escaped bool) bool {
 			s.names = append(s.names, entry)
 			return true
 		}
-		s.tabulate(f)
+		s.tabulateNames(f)
 	}
 	return s.insert(f, entry, name)
 }
 
-// tabulate puts the object's names into a table.
-func (s *Scanner) tabulate(f *frame) {
+// tabulateNames puts the object's names into a table.
+func (s *Scanner) tabulateNames(f *frame) {
 	few := s.names[f.first:]
 	if s.spare != nil {
 		f.table, s.spare = s.spare, nil
@@ -64,14 +64,14 @@ func (s *Scanner) insert(f *frame, entry uint32, name []byte) bool {
 	mask := uint64(len(f.table) - 1)
 	at := maphash.Bytes(seed, name) & mask
 	for ; f.table[at] != 0; at = (at + 1) & mask {
-		if s.same(f.table[at], name) {
+		if s.isName(f.table[at], name) {
 			return false
 		}
 	}
 	f.table[at] = entry
 	f.count++
 	if f.count*4 > len(f.table)*3 {
-		larger := make([]uint32, s.growth(f, int(entry&^escapedName))*len(f.table))
+		larger := make([]uint32, s.growthFactor(f, int(entry&^escapedName))*len(f.table))
 		for _, entry := range f.table {
 			if entry != 0 {
 				place(larger, entry, s.hash(entry))
@@ -82,10 +82,10 @@ func (s *Scanner) insert(f *frame, entry uint32, name []byte) bool {
 	return true
 }
 
-// growth returns the factor by which the object's table grows. Filling a large table again is slow,
+// growthFactor returns the factor by which the object's table grows. Filling a large table again is slow,
 // because each name is read again: so it is done half as often if the rest of the text has room for
 // that many names.
-func (s *Scanner) growth(f *frame, at int) int {
+func (s *Scanner) growthFactor(f *frame, at int) int {
 	const perMember = len(`"":0,`)
 	if len(f.table) >= keepTable && (len(s.body)-at)/perMember > 2*f.count {
 		return 4
@@ -102,8 +102,8 @@ func place(table []uint32, entry uint32, hash uint64) {
 	table[at] = entry
 }
 
-// forget removes the names of an object. A small table is kept for the next object.
-func (s *Scanner) forget(f *frame) {
+// forgetNames removes the names of an object. A small table is kept for the next object.
+func (s *Scanner) forgetNames(f *frame) {
 	s.names = s.names[:f.first]
 	if f.table != nil && len(f.table) <= keepTable {
 		clear(f.table)
@@ -111,20 +111,20 @@ func (s *Scanner) forget(f *frame) {
 	}
 }
 
-// same reports whether the name of an entry is name.
-func (s *Scanner) same(entry uint32, name []byte) bool {
+// isName reports whether the name of an entry is name.
+func (s *Scanner) isName(entry uint32, name []byte) bool {
 	at := int(entry&^escapedName) + 1
 	if entry&escapedName != 0 {
-		return says(s.body[at:], name)
+		return spells(s.body[at:], name)
 	}
 	end := at + len(name)
 	return end < len(s.body) && s.body[end] == '"' && bytes.Equal(s.body[at:end], name) &&
 		bytes.IndexByte(name, '"') < 0 // otherwise the entry's name ends before that
 }
 
-// says reports whether the text of a string with escapes is name; rest begins after the first
+// spells reports whether the text of a string with escapes is name; rest begins after the first
 // quote. It stops at the first difference.
-func says(rest, name []byte) bool {
+func spells(rest, name []byte) bool {
 	var room [utf8.UTFMax]byte
 	for rest[0] != '"' {
 		part, n := rest[:1], 1

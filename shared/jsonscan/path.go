@@ -56,7 +56,7 @@ func (p Path) At(root string) (pointer string, whole bool) {
 // Place returns a fault at the path below root.
 func (p Path) Place(root, detail string) Fault {
 	pointer, whole := p.At(root)
-	return Fault{Pointer: pointer, Detail: Shown(detail, whole)}
+	return Fault{Pointer: pointer, Detail: WithLongName(detail, whole)}
 }
 
 // Below returns the pointer of the place that names lead to from the pointer at, cut as in Path.At.
@@ -74,8 +74,9 @@ func Below(at string, names ...string) (pointer string, whole bool) {
 	return string(b), true
 }
 
-// Shown returns the detail of a fault, with a note if its pointer was cut.
-func Shown(detail string, whole bool) string {
+// WithLongName returns the detail of a fault. If the pointer is not whole, the detail is put into a sentence about a
+// member with a long name.
+func WithLongName(detail string, whole bool) string {
 	if whole {
 		return detail
 	}

@@ -164,7 +164,7 @@ func (s *Scanner) Offset() int { return s.pos }
 func (s *Scanner) Open() (deep bool, err error) {
 	kind := s.Kind()
 	if kind != '{' && kind != '[' {
-		return false, s.bad(s.pos)
+		return false, s.syntaxError(s.pos)
 	}
 	if len(s.frames)-s.options.Around >= MaxDepth {
 		s.tooDeep()
@@ -201,7 +201,7 @@ func (s *Scanner) Member() (name []byte, more bool, err error) {
 			name = s.plain
 		}
 		s.NoNUL()
-		if s.fresh(f, start, name, escaped) {
+		if s.addName(f, start, name, escaped) {
 			return name, true, nil
 		}
 		s.Here("is given twice")
@@ -232,31 +232,31 @@ func (s *Scanner) separator(f *frame, end byte) (more bool, err error) {
 	}
 	s.space()
 	if s.pos == len(s.body) {
-		return false, s.cut()
+		return false, s.cutError()
 	}
 	c := s.body[s.pos]
 	if c == end {
 		s.pos++
-		s.shut(f)
+		s.leave(f)
 		return false, nil
 	}
 	if f.begun {
 		if c != ',' {
-			return false, s.bad(s.pos)
+			return false, s.syntaxError(s.pos)
 		}
 		comma := s.pos
 		s.pos++
 		s.space()
 		if s.pos < len(s.body) && (s.body[s.pos] == '}' || s.body[s.pos] == ']') {
-			return false, s.bad(comma)
+			return false, s.syntaxError(comma)
 		}
 	}
 	f.begun = true
 	if s.pos == len(s.body) {
-		return false, s.cut()
+		return false, s.cutError()
 	}
 	if f.object && s.body[s.pos] != '"' {
-		return false, s.bad(s.pos)
+		return false, s.syntaxError(s.pos)
 	}
 	return true, nil
 }
@@ -277,10 +277,10 @@ func (s *Scanner) Limit(end int, beyond Fault) {
 	s.look = min(s.look, end+1)
 }
 
-// shut leaves the open object or array. The path is then again that of the object or array.
-func (s *Scanner) shut(f *frame) {
+// leave leaves the open object or array. The path is then again that of the object or array.
+func (s *Scanner) leave(f *frame) {
 	if f.object {
-		s.forget(f)
+		s.forgetNames(f)
 	}
 	s.frames = s.frames[:len(s.frames)-1]
 	s.path = s.path[:len(s.path)-1]

@@ -7,7 +7,7 @@ func (s *Scanner) skip() error {
 	s.nested = s.nested[:0]
 	for {
 		if s.pos == len(s.body) {
-			return s.cut()
+			return s.cutError()
 		}
 		opened := false
 		switch c := s.body[s.pos]; c {
@@ -22,7 +22,7 @@ func (s *Scanner) skip() error {
 			}
 		}
 		for depth > 0 {
-			ended, err := s.between(s.isObject(depth-1), opened)
+			ended, err := s.readBetween(s.isObject(depth-1), opened)
 			if err != nil {
 				return err
 			}
@@ -38,11 +38,11 @@ func (s *Scanner) skip() error {
 	}
 }
 
-// between reads the text before the next value in a container, or its end.
-func (s *Scanner) between(object, opened bool) (ended bool, err error) {
+// readBetween reads the text before the next value in a container, or its end.
+func (s *Scanner) readBetween(object, opened bool) (ended bool, err error) {
 	s.space()
 	if s.pos == len(s.body) {
-		return false, s.cut()
+		return false, s.cutError()
 	}
 	c, end := s.body[s.pos], byte(']')
 	if object {
@@ -54,23 +54,23 @@ func (s *Scanner) between(object, opened bool) (ended bool, err error) {
 	}
 	if !opened {
 		if c != ',' {
-			return false, s.bad(s.pos)
+			return false, s.syntaxError(s.pos)
 		}
 		comma := s.pos
 		s.pos++
 		s.space()
 		if s.pos < len(s.body) && (s.body[s.pos] == '}' || s.body[s.pos] == ']') {
-			return false, s.bad(comma)
+			return false, s.syntaxError(comma)
 		}
 	}
 	if !object {
 		return false, nil
 	}
 	if s.pos == len(s.body) {
-		return false, s.cut()
+		return false, s.cutError()
 	}
 	if s.body[s.pos] != '"' {
-		return false, s.bad(s.pos)
+		return false, s.syntaxError(s.pos)
 	}
 	if _, _, err := s.string(); err != nil {
 		return false, err

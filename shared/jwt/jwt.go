@@ -62,8 +62,10 @@ const (
 // ErrUnavailable is returned while the issuer's keys are unknown.
 var ErrUnavailable = errors.New("the issuer's keys can't be read")
 
-// Looks reports whether text has the form of a JWT. It does not decode the text.
-func Looks(text string) bool { return strings.HasPrefix(text, "eyJ") && strings.Count(text, ".") == 2 }
+// LooksLikeJWT reports whether text has the form of a JWT. It does not decode the text.
+func LooksLikeJWT(text string) bool {
+	return strings.HasPrefix(text, "eyJ") && strings.Count(text, ".") == 2
+}
 
 // Verify returns the content of a token that meets the rules and is signed with one of the keys. Otherwise the
 // error is a RefusedError, or wraps ErrUnavailable.

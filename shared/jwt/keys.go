@@ -27,12 +27,12 @@ const (
 type Keys struct {
 	source Source
 
-	mu     sync.Mutex
-	known  []key
-	read   time.Time     // when known was read; zero: never
-	asked  time.Time     // when the issuer was last asked
-	asking chan struct{} // closed when the request in progress is answered; nil: there is none
-	failed error         // the error of the last request
+	mu        sync.Mutex
+	knownKeys []key
+	read      time.Time     // when known was read; zero: never
+	askedAt   time.Time     // when the issuer was last asked
+	asking    chan struct{} // closed when the request in progress is answered; nil: there is none
+	failed    error         // the error of the last request
 }
 
 // NewKeys returns the keys of a source.
@@ -42,15 +42,15 @@ func NewKeys(source Source) *Keys { return &Keys{source: source} }
 // asked, because the key may be new.
 func (k *Keys) find(ctx context.Context, id, algorithm string) ([]crypto.PublicKey, error) {
 	k.mu.Lock()
-	found, now := k.fitting(id, algorithm), time.Now()
+	found, now := k.fittingKeys(id, algorithm), time.Now()
 	if len(found) > 0 {
 		if now.Sub(k.read) >= freshTime {
-			k.ask(ctx, now)
+			k.readKeys(ctx, now)
 		}
 		k.mu.Unlock()
 		return found, nil
 	}
-	asking := k.ask(ctx, now)
+	asking := k.readKeys(ctx, now)
 	k.mu.Unlock()
 	if asking != nil {
 		select {
@@ -61,7 +61,7 @@ func (k *Keys) find(ctx context.Context, id, algorithm string) ([]crypto.PublicK
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	found = k.fitting(id, algorithm)
+	found = k.fittingKeys(id, algorithm)
 	switch {
 	case len(found) > 0:
 		return found, nil
@@ -71,12 +71,12 @@ func (k *Keys) find(ctx context.Context, id, algorithm string) ([]crypto.PublicK
 	return nil, errKey
 }
 
-// fitting returns the known keys with which a token may be signed. k.mu is held.
-func (k *Keys) fitting(id, algorithm string) (found []crypto.PublicKey) {
+// fittingKeys returns the known keys with which a token may be signed. k.mu is held.
+func (k *Keys) fittingKeys(id, algorithm string) (found []crypto.PublicKey) {
 	if time.Since(k.read) >= staleTime {
 		return nil
 	}
-	for _, of := range k.known {
+	for _, of := range k.knownKeys {
 		if (id == "" || id == of.id) && (of.algorithm == "" || of.algorithm == algorithm) && fits(of.public, algorithm) {
 			found = append(found, of.public)
 		}
@@ -84,18 +84,18 @@ func (k *Keys) fitting(id, algorithm string) (found []crypto.PublicKey) {
 	return found
 }
 
-// ask reads the keys, unless that was done a moment ago. It returns a channel that is closed when the reading has
+// readKeys reads the keys, unless that was done a moment ago. It returns a channel that is closed when the reading has
 // ended; nil: it is too early. k.mu is held.
-func (k *Keys) ask(ctx context.Context, now time.Time) chan struct{} {
+func (k *Keys) readKeys(ctx context.Context, now time.Time) chan struct{} {
 	pause := askEvery
 	if k.failed != nil {
 		pause = failedEvery
 	}
-	if k.asking != nil || now.Sub(k.asked) < pause {
+	if k.asking != nil || now.Sub(k.askedAt) < pause {
 		return k.asking
 	}
 	asking := make(chan struct{})
-	k.asking, k.asked = asking, now
+	k.asking, k.askedAt = asking, now
 	// The reading goes on when this caller is gone, because others wait for it, too.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTime)
 	go func() {
@@ -104,7 +104,7 @@ func (k *Keys) ask(ctx context.Context, now time.Time) chan struct{} {
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		if k.failed = err; err == nil {
-			k.known, k.read = known, time.Now()
+			k.knownKeys, k.read = known, time.Now()
 		}
 		k.asking = nil
 		close(asking)

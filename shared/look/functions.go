@@ -112,11 +112,11 @@ func since(value any) string {
 
 func span(d time.Duration) string {
 	for _, unit := range []struct {
-		of   time.Duration
+		unit time.Duration
 		name string
 	}{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "min"}} {
-		if d >= unit.of {
-			return strconv.Itoa(int(d/unit.of)) + " " + unit.name
+		if d >= unit.unit {
+			return strconv.Itoa(int(d/unit.unit)) + " " + unit.name
 		}
 	}
 	return strconv.Itoa(int(d/time.Second)) + " s"

@@ -113,7 +113,7 @@ func (p *Publisher) Note(account string, kind Kind, id string) {
 	changes.Add(kind, id, MaxIDs)
 	p.mu.Unlock()
 	if first {
-		p.signal()
+		p.wake.Give()
 	}
 }
 
@@ -127,10 +127,6 @@ func (c Changes) Add(kind Kind, id string, limit int) {
 	case !slices.Contains(ids, id):
 		c[kind] = append(ids, strings.Clone(id))
 	}
-}
-
-func (p *Publisher) signal() {
-	p.wake.Give()
 }
 
 // Run receives which accounts are watched, and publishes changes, until ctx ends.
@@ -173,7 +169,7 @@ func (p *Publisher) lease(account string, now time.Time) {
 	p.leases[account] = now.Add(Lease)
 	if !known {
 		p.publishLeases()
-		p.signal() // Run must wait for the end of this lease
+		p.wake.Give() // Run must wait for the end of this lease
 	}
 }
 

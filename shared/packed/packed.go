@@ -51,7 +51,7 @@ func AppendTime(out []byte, at time.Time) []byte {
 type Reader struct {
 	raw    []byte
 	text   string // one copy of raw that contains all texts; empty: no text was read yet
-	at     int
+	pos    int
 	failed bool
 }
 
@@ -65,10 +65,10 @@ func (r *Reader) Failed() bool { return r.failed }
 func (r *Reader) Fail() { r.failed = true }
 
 // More reports whether there is more to read.
-func (r *Reader) More() bool { return !r.failed && r.at < len(r.raw) }
+func (r *Reader) More() bool { return !r.failed && r.pos < len(r.raw) }
 
 // Whole reports whether everything was read and no value was missing.
-func (r *Reader) Whole() bool { return !r.failed && r.at == len(r.raw) }
+func (r *Reader) Whole() bool { return !r.failed && r.pos == len(r.raw) }
 
 // Byte reads one byte.
 func (r *Reader) Byte() byte {
@@ -80,24 +80,24 @@ func (r *Reader) Byte() byte {
 
 // Bytes reads n bytes. The result is a part of raw; nil: there are fewer bytes.
 func (r *Reader) Bytes(n uint64) []byte {
-	if r.failed || n > uint64(len(r.raw)-r.at) {
+	if r.failed || n > uint64(len(r.raw)-r.pos) {
 		r.failed = true
 		return nil
 	}
-	from := r.at
-	r.at += int(n)
-	return slices.Clip(r.raw[from:r.at])
+	from := r.pos
+	r.pos += int(n)
+	return slices.Clip(r.raw[from:r.pos])
 }
 
 // Count reads a number that is not negative.
 func (r *Reader) Count() uint64 {
-	n, size := binary.Uvarint(r.raw[r.at:])
+	n, size := binary.Uvarint(r.raw[r.pos:])
 	return r.number(n, size)
 }
 
 // Number reads a number that may be negative.
 func (r *Reader) Number() int64 {
-	n, size := binary.Varint(r.raw[r.at:])
+	n, size := binary.Varint(r.raw[r.pos:])
 	return int64(r.number(uint64(n), size))
 }
 
@@ -106,7 +106,7 @@ func (r *Reader) number(n uint64, size int) uint64 {
 		r.failed = true
 		return 0
 	}
-	r.at += size
+	r.pos += size
 	return n
 }
 
@@ -124,7 +124,7 @@ func (r *Reader) Int() int {
 // a number that is too large.
 func (r *Reader) Length(least int) int {
 	n := r.Count()
-	if r.failed || n > uint64((len(r.raw)-r.at)/least) {
+	if r.failed || n > uint64((len(r.raw)-r.pos)/least) {
 		r.failed = true
 		return 0
 	}
@@ -140,7 +140,7 @@ func (r *Reader) Text() string {
 	if r.text == "" {
 		r.text = string(r.raw)
 	}
-	return r.text[r.at-n : r.at]
+	return r.text[r.pos-n : r.pos]
 }
 
 // Blob reads what AppendBlob or AppendText has written. The result is a part of raw.

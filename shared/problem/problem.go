@@ -42,53 +42,53 @@ const (
 	GatewayTimeout       Code = "GATEWAY_TIMEOUT"        // 504
 )
 
-type kind struct {
+type codeKind struct {
 	status int
 	title  string
 	slug   string
 }
 
 // kindOf returns the status and texts of a code.
-func kindOf(code Code) kind {
+func kindOf(code Code) codeKind {
 	switch code {
 	case InvalidInput:
-		return kind{http.StatusBadRequest, "Invalid input", "invalid-input"}
+		return codeKind{http.StatusBadRequest, "Invalid input", "invalid-input"}
 	case Unauthenticated:
-		return kind{http.StatusUnauthorized, "Not authenticated", "unauthenticated"}
+		return codeKind{http.StatusUnauthorized, "Not authenticated", "unauthenticated"}
 	case Forbidden:
-		return kind{http.StatusForbidden, "Not permitted", "forbidden"}
+		return codeKind{http.StatusForbidden, "Not permitted", "forbidden"}
 	case NotFound:
-		return kind{http.StatusNotFound, "Not found", "not-found"}
+		return codeKind{http.StatusNotFound, "Not found", "not-found"}
 	case MethodNotAllowed:
-		return kind{http.StatusMethodNotAllowed, "Method not allowed", "method-not-allowed"}
+		return codeKind{http.StatusMethodNotAllowed, "Method not allowed", "method-not-allowed"}
 	case RequestTimeout:
-		return kind{http.StatusRequestTimeout, "Request timeout", "request-timeout"}
+		return codeKind{http.StatusRequestTimeout, "Request timeout", "request-timeout"}
 	case Conflict:
-		return kind{http.StatusConflict, "Conflict", "conflict"}
+		return codeKind{http.StatusConflict, "Conflict", "conflict"}
 	case Gone:
-		return kind{http.StatusGone, "Gone", "gone"}
+		return codeKind{http.StatusGone, "Gone", "gone"}
 	case TooLarge:
-		return kind{http.StatusRequestEntityTooLarge, "Too large", "too-large"}
+		return codeKind{http.StatusRequestEntityTooLarge, "Too large", "too-large"}
 	case URITooLong:
-		return kind{http.StatusRequestURITooLong, "URI too long", "uri-too-long"}
+		return codeKind{http.StatusRequestURITooLong, "URI too long", "uri-too-long"}
 	case Misdirected:
-		return kind{http.StatusMisdirectedRequest, "Misdirected request", "misdirected"}
+		return codeKind{http.StatusMisdirectedRequest, "Misdirected request", "misdirected"}
 	case UnsupportedMediaType:
-		return kind{http.StatusUnsupportedMediaType, "Unsupported media type", "unsupported-media-type"}
+		return codeKind{http.StatusUnsupportedMediaType, "Unsupported media type", "unsupported-media-type"}
 	case RateLimited:
-		return kind{http.StatusTooManyRequests, "Too many requests", "rate-limited"}
+		return codeKind{http.StatusTooManyRequests, "Too many requests", "rate-limited"}
 	case NoSubscription:
-		return kind{http.StatusForbidden, "No subscription", "no-subscription"}
+		return codeKind{http.StatusForbidden, "No subscription", "no-subscription"}
 	case QuotaExceeded:
-		return kind{http.StatusTooManyRequests, "Quota exceeded", "quota-exceeded"}
+		return codeKind{http.StatusTooManyRequests, "Quota exceeded", "quota-exceeded"}
 	case BadGateway:
-		return kind{http.StatusBadGateway, "Bad gateway", "bad-gateway"}
+		return codeKind{http.StatusBadGateway, "Bad gateway", "bad-gateway"}
 	case Unavailable:
-		return kind{http.StatusServiceUnavailable, "Unavailable", "unavailable"}
+		return codeKind{http.StatusServiceUnavailable, "Unavailable", "unavailable"}
 	case GatewayTimeout:
-		return kind{http.StatusGatewayTimeout, "Gateway timeout", "gateway-timeout"}
+		return codeKind{http.StatusGatewayTimeout, "Gateway timeout", "gateway-timeout"}
 	}
-	return kind{http.StatusInternalServerError, "Internal error", "internal"}
+	return codeKind{http.StatusInternalServerError, "Internal error", "internal"}
 }
 
 // Fault is one fault of a request. It has exactly one place: the query parameter or header that is named,

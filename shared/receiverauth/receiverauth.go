@@ -46,8 +46,8 @@ type Auth struct {
 	CA          string // PEM of the only authorities that may issue the receiver's certificate; empty: the system's authorities
 }
 
-// stored is the form in which an Auth is stored, with the names that callers use.
-type stored struct {
+// storedAuth is the form in which an Auth is stored, with the names that callers use.
+type storedAuth struct {
 	Type         Type   `json:"type"`
 	Username     string `json:"username,omitempty"`
 	Password     string `json:"password,omitempty"`
@@ -64,7 +64,7 @@ type stored struct {
 
 // Encode returns a in the form in which a webhook has it.
 func (a *Auth) Encode() (domain.Secret, error) {
-	text, err := json.Marshal(stored{
+	text, err := json.Marshal(storedAuth{
 		a.Type, a.Username, a.Password.Reveal(), a.Token.Reveal(), a.TokenURL, a.ClientID, a.ClientSecret.Reveal(), a.Scope, a.Audience,
 		a.Certificate, a.PrivateKey.Reveal(), a.CA,
 	})
@@ -79,7 +79,7 @@ var errStored = errors.New("its auth can't be decoded")
 
 // Decode reads the result of Encode. Its error is for a webhook's owner and contains no secret.
 func Decode(text domain.Secret) (*Auth, error) {
-	var s stored
+	var s storedAuth
 	if json.Unmarshal([]byte(text.Reveal()), &s) != nil {
 		return nil, errStored
 	}

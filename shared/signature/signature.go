@@ -76,7 +76,7 @@ func (k Key) Equal(other Key) bool {
 
 // checks reports whether the key, or its private half, made a signature, in constant time. A key
 // checks only signatures of its own scheme.
-func (k Key) checks(s *parsed, id string, unix int64, body []byte) bool {
+func (k Key) checks(s *parsedSignature, id string, unix int64, body []byte) bool {
 	if k.Public() {
 		return s.scheme == versionAsymmetric && ed25519.Verify(k.public, message(id, unix, body), s.sum)
 	}
@@ -84,7 +84,7 @@ func (k Key) checks(s *parsed, id string, unix int64, body []byte) bool {
 }
 
 // matchAny returns the first of keys that made the signature; -1: none did.
-func matchAny(keys []Key, s *parsed, id string, unix int64, body []byte) int {
+func matchAny(keys []Key, s *parsedSignature, id string, unix int64, body []byte) int {
 	return slices.IndexFunc(keys, func(k Key) bool { return k.checks(s, id, unix, body) })
 }
 

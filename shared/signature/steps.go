@@ -86,7 +86,7 @@ func describe(signatures string) string {
 // match compares every signature with every key. If none fits, it tries the bodies that receivers
 // commonly make from the body that they got.
 func match(signatures, id string, unix int64, body []byte, keys []Key) (ok bool, detail string) {
-	var given []parsed
+	var given []parsedSignature
 	for part := range strings.SplitSeq(signatures, " ") {
 		if s, err := parseSignature(part); err == nil {
 			given = append(given, s)
@@ -102,7 +102,7 @@ func match(signatures, id string, unix int64, body []byte, keys []Key) (ok bool,
 			return false, "it would match without the line break at the end of the body, which something added on the way"
 		}
 	}
-	if len(given) > 0 && !slices.ContainsFunc(given, func(s parsed) bool { return slices.ContainsFunc(keys, s.isFor) }) {
+	if len(given) > 0 && !slices.ContainsFunc(given, func(s parsedSignature) bool { return slices.ContainsFunc(keys, s.isFor) }) {
 		if given[0].scheme == versionAsymmetric {
 			return false, "it is signed by v1a alone, which takes a public key (whpk_…) to check, and only secrets were given"
 		}
@@ -112,7 +112,7 @@ func match(signatures, id string, unix int64, body []byte, keys []Key) (ok bool,
 }
 
 // isFor reports whether the signature is of the scheme that the key checks.
-func (s parsed) isFor(k Key) bool { return (s.scheme == versionAsymmetric) == k.Public() }
+func (s parsedSignature) isFor(k Key) bool { return (s.scheme == versionAsymmetric) == k.Public() }
 
 // kind returns the kind of a key in words.
 func kind(k Key) string {

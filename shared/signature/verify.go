@@ -95,18 +95,18 @@ func checkAge(unix int64, now time.Time) error {
 	return nil
 }
 
-// parsed is one part of the webhook-signature header.
-type parsed struct {
+// parsedSignature is one part of the webhook-signature header.
+type parsedSignature struct {
 	scheme string
 	sum    []byte
 }
 
 // parseSignature reads one part of the webhook-signature header: v1 or v1a, a comma, and 44 or 88
 // characters of padded base64.
-func parseSignature(part string) (parsed, error) {
+func parseSignature(part string) (parsedSignature, error) {
 	scheme, encoded, ok := strings.Cut(part, ",")
 	if !ok {
-		return parsed{}, fmt.Errorf("%w: a signature is version,base64", ErrMalformedHeader)
+		return parsedSignature{}, fmt.Errorf("%w: a signature is version,base64", ErrMalformedHeader)
 	}
 	size := encodedSize
 	switch scheme {
@@ -114,14 +114,14 @@ func parseSignature(part string) (parsed, error) {
 	case versionAsymmetric:
 		size = asymmetricSize
 	default:
-		return parsed{}, errDifferentVersion
+		return parsedSignature{}, errDifferentVersion
 	}
 	if len(encoded) != size || strings.ContainsAny(encoded, "\r\n") {
-		return parsed{}, fmt.Errorf("%w: a %s signature has %d characters of base64", ErrMalformedHeader, scheme, size)
+		return parsedSignature{}, fmt.Errorf("%w: a %s signature has %d characters of base64", ErrMalformedHeader, scheme, size)
 	}
 	sum, err := base64.StdEncoding.Strict().DecodeString(encoded)
 	if err != nil {
-		return parsed{}, fmt.Errorf("%w: a %s signature is padded base64", ErrMalformedHeader, scheme)
+		return parsedSignature{}, fmt.Errorf("%w: a %s signature is padded base64", ErrMalformedHeader, scheme)
 	}
-	return parsed{scheme, sum}, nil
+	return parsedSignature{scheme, sum}, nil
 }

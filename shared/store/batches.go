@@ -26,12 +26,12 @@ type batchSizer struct {
 
 func (s *Store) batchSizer() batchSizer {
 	if s.SQLite() {
-		return turns()
+		return turnBatches()
 	}
 	return batchSizer{rows: BatchRows}
 }
 
-func turns() batchSizer { return batchSizer{rows: firstRows, turned: true} }
+func turnBatches() batchSizer { return batchSizer{rows: firstRows, turned: true} }
 
 // next sets the rows of the next statement by the time that the last one took, and leaves the writer to
 // others for the same time.

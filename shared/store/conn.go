@@ -61,7 +61,7 @@ func (s *Store) Write(ctx context.Context, first string, f func(c Conn) error) e
 		options := pgx.TxOptions{BeginQuery: "BEGIN; " + first}
 		return pgx.BeginTxFunc(ctx, pool, options, func(tx pgx.Tx) error { return f(Conn{db: s, pgx: tx}) })
 	}
-	if err := s.prepared().prepare(ctx); err != nil {
+	if err := s.statements().prepareWaiting(ctx); err != nil {
 		return err
 	}
 	tx, err := s.raw.BeginTx(ctx, nil)
@@ -161,7 +161,7 @@ func (c Conn) QueryRow(ctx context.Context, query string, args ...any) interface
 // runner returns the prepared statement of a query, if there is one, or the connection.
 func (c Conn) runner(ctx context.Context, query string) runner {
 	if tx, ok := c.sql.(*sql.Tx); ok && c.SQLite() {
-		if stmt := c.db.prepared().get(query); stmt != nil {
+		if stmt := c.db.statements().statement(query); stmt != nil {
 			return oneStatement{tx.StmtContext(ctx, stmt)}
 		}
 	}
@@ -233,7 +233,7 @@ func (c Conn) Rows(m MultiRow, values []any, each func(Scan) error) []Statement 
 	if c.SQLite() {
 		for len(values) > 0 {
 			n := chunkSize(len(values)/columns) * columns
-			list = append(list, Statement{c.db.prepared().text(m, n/columns), values[:n:n], each})
+			list = append(list, Statement{c.db.statements().sqlFor(m, n/columns), values[:n:n], each})
 			values = values[n:]
 		}
 		return list

@@ -130,7 +130,7 @@ func buildOnPartitions(ctx context.Context, conn *sql.Conn, name, table, columns
 		if err == nil {
 			_, err = conn.ExecContext(ctx, fmt.Sprintf("ALTER INDEX %s ATTACH PARTITION %s", name, part))
 		}
-		if err != nil && !errors.Is(gone(ctx, conn, partition), sql.ErrNoRows) {
+		if err != nil && !errors.Is(checkTable(ctx, conn, partition), sql.ErrNoRows) {
 			return err
 		}
 	}
@@ -157,8 +157,8 @@ func missingPartitions(ctx context.Context, conn *sql.Conn, index, table string)
 	return names, rows.Err()
 }
 
-// gone returns sql.ErrNoRows when a table does not exist: a day may be dropped while its index is built.
-func gone(ctx context.Context, conn *sql.Conn, table string) error {
+// checkTable returns sql.ErrNoRows when a table does not exist: a day may be dropped while its index is built.
+func checkTable(ctx context.Context, conn *sql.Conn, table string) error {
 	var there bool
 	return conn.QueryRowContext(ctx, "SELECT true FROM pg_class WHERE oid = to_regclass($1::text)", table).Scan(&there)
 }

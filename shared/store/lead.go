@@ -81,7 +81,7 @@ func (l *postgresLease) Release() {
 // hold watches the connection until the lease is released or the connection is dead.
 func (l *postgresLease) hold(ctx context.Context, conn *pgx.Conn) {
 	defer close(l.ended)
-	for alive(ctx, conn) {
+	for isAlive(ctx, conn) {
 		continue
 	}
 	released := ctx.Err() != nil
@@ -97,8 +97,8 @@ func (l *postgresLease) hold(ctx context.Context, conn *pgx.Conn) {
 	}
 }
 
-// alive waits for a sign that the connection has ended, and asks the server if there is none.
-func alive(ctx context.Context, conn *pgx.Conn) bool {
+// isAlive waits for a sign that the connection has ended, and asks the server if there is none.
+func isAlive(ctx context.Context, conn *pgx.Conn) bool {
 	waiting, cancel := context.WithTimeout(ctx, leadProbe)
 	_, err := conn.WaitForNotification(waiting)
 	cancel()

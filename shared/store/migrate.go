@@ -54,11 +54,11 @@ func (d *postgresDialect) migrations() (migrationSource, error) {
 	if err != nil {
 		return migrationSource{}, err
 	}
-	return migrationSource{goose.DialectPostgres, "migrations/postgres", []goose.ProviderOption{goose.WithSessionLocker(locker), goose.WithGoMigrations(indexSteps()...)}, d.impatient}, nil
+	return migrationSource{goose.DialectPostgres, "migrations/postgres", []goose.ProviderOption{goose.WithSessionLocker(locker), goose.WithGoMigrations(indexSteps()...)}, d.impatientDB}, nil
 }
 
-// impatient opens a handle for migrations. A statement that waits longer than lockWait for a lock fails.
-func (d *postgresDialect) impatient() *sql.DB {
+// impatientDB opens a handle for migrations. A statement that waits longer than lockWait for a lock fails.
+func (d *postgresDialect) impatientDB() *sql.DB {
 	config := d.pool.Config().ConnConfig
 	config.RuntimeParams["lock_timeout"] = strconv.FormatInt(lockWait.Milliseconds(), 10)
 	return stdlib.OpenDB(*config)

@@ -11,7 +11,7 @@ import (
 func TestPace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := turns()
+		p := turnBatches()
 		for _, turn := range []struct {
 			took time.Duration
 			rows int

@@ -153,15 +153,15 @@ func (d *postgresDialect) dropParts(ctx context.Context, table, mark, form strin
 	return dropped, nil
 }
 
-// part is a partition of a table, or a table that was one.
-type part struct {
+// tablePart is a partition of a table, or a table that was one.
+type tablePart struct {
 	name    string
 	pending *bool // nil: it was taken out; true: taking it out was interrupted
 }
 
 // partsOf returns the partitions of a table, and the tables that were taken out of it and are not dropped yet: they have
 // names like partitions. Interrupted ones come first, because a table can have only one partition taken out at a time.
-func partsOf(ctx context.Context, conn *pgxpool.Conn, table string) ([]part, error) {
+func partsOf(ctx context.Context, conn *pgxpool.Conn, table string) ([]tablePart, error) {
 	rows, err := conn.Query(ctx, `SELECT c.relname, i.inhdetachpending FROM pg_class c
 		LEFT JOIN pg_inherits i ON i.inhrelid = c.oid AND i.inhparent = $1::text::regclass
 		WHERE c.relkind = 'r' AND c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = $1::text::regclass)
@@ -170,10 +170,10 @@ func partsOf(ctx context.Context, conn *pgxpool.Conn, table string) ([]part, err
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (p part, err error) { return p, row.Scan(&p.name, &p.pending) })
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (p tablePart, err error) { return p, row.Scan(&p.name, &p.pending) })
 }
 
-func dropPart(ctx context.Context, conn *pgxpool.Conn, table string, p part) error {
+func dropPart(ctx context.Context, conn *pgxpool.Conn, table string, p tablePart) error {
 	if p.pending != nil {
 		how, patience := "CONCURRENTLY", dropPatience
 		if *p.pending {

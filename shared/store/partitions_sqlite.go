@@ -12,7 +12,7 @@ import (
 func (d *sqliteDialect) dropDays(ctx context.Context, floor time.Time) ([]time.Time, error) {
 	seen := map[Date]bool{}
 	for _, table := range partitionedTables() {
-		for p := turns(); ; {
+		for p := turnBatches(); ; {
 			more, err := d.dropOldest(ctx, table, DateOf(floor), seen, &p)
 			if err != nil {
 				return nil, err

@@ -16,21 +16,21 @@ type limitedReads struct {
 	*sql.DB
 
 	limit    time.Duration
-	frequent *frequent
+	frequent *frequentStatements
 }
 
 // mostFrequent bounds how many reads are kept prepared, each with some 10 KB on each connection. The loops that look
 // for work are the first after the start, with some 40 queries.
 const mostFrequent = 128
 
-// frequent has the prepared statements of reads that came twice: parsing and planning a short one takes longer than running it.
-type frequent struct {
+// frequentStatements has the prepared statements of reads that came twice: parsing and planning a short one takes longer than running it.
+type frequentStatements struct {
 	mu         sync.Mutex
 	statements map[string]*sql.Stmt // by text; nil: the query came once
 }
 
 // statement returns the prepared statement of a query; nil: there is none.
-func (f *frequent) statement(ctx context.Context, db *sql.DB, query string) *sql.Stmt {
+func (f *frequentStatements) statement(ctx context.Context, db *sql.DB, query string) *sql.Stmt {
 	f.mu.Lock()
 	stmt, known := f.statements[query]
 	if !known && len(f.statements) < mostFrequent {

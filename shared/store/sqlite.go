@@ -26,7 +26,7 @@ const (
 type sqliteDialect struct {
 	writer, reader *sql.DB
 	file           *os.File // nil: nothing is written
-	prepared       *prepared
+	prepared       *statementCache
 	checkpoints    *checkpoints // nil: nothing is written
 }
 

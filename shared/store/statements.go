@@ -8,30 +8,30 @@ import (
 	"sync"
 )
 
-// prepared are the statements of a SQLite file that are prepared once, on the one connection that
+// statementCache are the statements of a SQLite file that are prepared once, on the one connection that
 // writes. A package adds the statements of its hot paths when it is made; statements over many rows
 // add themselves when they are first used.
-type prepared struct {
+type statementCache struct {
 	db *sql.DB
 
 	mu         sync.Mutex
 	waiting    []string             // added, and not prepared yet
 	statements map[string]*sql.Stmt // nil: waiting
-	sized      map[sizedRow]string  // the text of each MultiRow that was used, by its number of rows
+	texts      map[rowsKey]string   // the text of each MultiRow that was used, by its number of rows
 }
 
-// sizedRow is a MultiRow with a number of rows.
-type sizedRow struct {
+// rowsKey is a MultiRow with a number of rows.
+type rowsKey struct {
 	MultiRow
 
 	rows int
 }
 
-func newPrepared(db *sql.DB) *prepared {
-	return &prepared{db: db, statements: map[string]*sql.Stmt{}, sized: map[sizedRow]string{}}
+func newPrepared(db *sql.DB) *statementCache {
+	return &statementCache{db: db, statements: map[string]*sql.Stmt{}, texts: map[rowsKey]string{}}
 }
 
-func (p *prepared) add(queries ...string) {
+func (p *statementCache) add(queries ...string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, query := range queries {
@@ -39,31 +39,31 @@ func (p *prepared) add(queries ...string) {
 	}
 }
 
-func (p *prepared) addOne(query string) {
+func (p *statementCache) addOne(query string) {
 	if _, ok := p.statements[query]; !ok {
 		p.statements[query] = nil
 		p.waiting = append(p.waiting, query)
 	}
 }
 
-// text returns the statement of m for this many rows. It is prepared from the next transaction on.
-func (p *prepared) text(m MultiRow, rows int) string {
+// sqlFor returns the SQL of m for a number of rows. A new statement is prepared at the start of the next transaction.
+func (p *statementCache) sqlFor(m MultiRow, rows int) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	key := sizedRow{m, rows}
-	query, ok := p.sized[key]
+	key := rowsKey{m, rows}
+	query, ok := p.texts[key]
 	if !ok {
 		row := "(?" + strings.Repeat(",?", strings.Count(m.Types, ",")) + ")"
 		query = m.Head + "VALUES " + row + strings.Repeat(","+row, rows-1) + m.Tail
-		p.sized[key] = query
+		p.texts[key] = query
 		p.addOne(query)
 	}
 	return query
 }
 
-// prepare prepares the waiting statements. The one connection may be in a transaction that needs the lock
+// prepareWaiting prepares the waiting statements. The one connection may be in a transaction that needs the lock
 // before it gives the connection back, so prepare does not hold the lock while it waits for the connection.
-func (p *prepared) prepare(ctx context.Context) error {
+func (p *statementCache) prepareWaiting(ctx context.Context) error {
 	p.mu.Lock()
 	waiting := p.waiting
 	p.waiting = nil
@@ -84,7 +84,7 @@ func (p *prepared) prepare(ctx context.Context) error {
 	return nil
 }
 
-func (p *prepared) close() error {
+func (p *statementCache) close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var errs []error
@@ -97,8 +97,8 @@ func (p *prepared) close() error {
 	return errors.Join(errs...)
 }
 
-// get returns the prepared statement of a query; nil: the query was not prepared.
-func (p *prepared) get(query string) *sql.Stmt {
+// statement returns the prepared statement of a query; nil: the query was not prepared.
+func (p *statementCache) statement(query string) *sql.Stmt {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.statements[query]

@@ -127,7 +127,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if s.write, err = openGorm(s.dialect.dialector(s.raw)); err == nil {
 		s.read = s.write
 		if s.reading != s.raw {
-			s.read, err = openGorm(s.dialect.dialector(limitedReads{s.reading, o.ReadLimit, &frequent{statements: map[string]*sql.Stmt{}}}))
+			s.read, err = openGorm(s.dialect.dialector(limitedReads{s.reading, o.ReadLimit, &frequentStatements{statements: map[string]*sql.Stmt{}}}))
 		}
 	}
 	if err != nil {

@@ -28,13 +28,13 @@ func (s *Store) Postgres() *pgxpool.Pool {
 // Prepare makes the store prepare statements of hot paths on a SQLite file, before the next
 // transaction of Write begins.
 func (s *Store) Prepare(queries ...string) {
-	if p := s.prepared(); p != nil {
+	if p := s.statements(); p != nil {
 		p.add(queries...)
 	}
 }
 
-// prepared returns the prepared statements of a SQLite file; nil on Postgres.
-func (s *Store) prepared() *prepared {
+// statements returns the prepared statements of a SQLite file; nil on Postgres.
+func (s *Store) statements() *statementCache {
 	if d, ok := s.dialect.(*sqliteDialect); ok {
 		return d.prepared
 	}

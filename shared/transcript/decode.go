@@ -17,7 +17,7 @@ import (
 var ErrForm = errors.New("not a transcript that this version reads")
 
 // Decode reads a transcript. Nil is the transcript of an attempt that has none.
-func Decode(raw []byte, of Of) (Transcript, error) {
+func Decode(raw []byte, context Of) (Transcript, error) {
 	if raw == nil {
 		return Transcript{}, nil
 	}
@@ -26,7 +26,7 @@ func Decode(raw []byte, of Of) (Transcript, error) {
 	}
 	r := &reader{packed.NewReader(raw[1:])}
 	t := Transcript{Truncated: raw[0] == versionTruncated}
-	var s Sent
+	var s SentRequest
 	s.URL = r.text()
 	t.URL = s.URL
 	for _, phase := range [...]*time.Duration{&t.Phases.DNS, &t.Phases.Connect, &t.Phases.TLS, &t.Phases.FirstByte, &t.Phases.Body} {
@@ -39,7 +39,7 @@ func Decode(raw []byte, of Of) (Transcript, error) {
 		for range r.Length(1) {
 			s.Own = append(s.Own, r.text())
 		}
-		t.Request = of.request(&s)
+		t.Request = context.request(&s)
 		t.Response = r.fields()
 	}
 	if r.Failed() {

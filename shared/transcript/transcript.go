@@ -28,8 +28,8 @@ const (
 // Further fields, in the order of names, are left out.
 const MaxResponseHeaders = 4 << 10
 
-// Sent is what an attempt sent and its delivery does not have.
-type Sent struct {
+// SentRequest is what an attempt sent and its delivery does not have.
+type SentRequest struct {
 	URL         string
 	UserAgent   string
 	Signature   string // of the header webhook-signature
@@ -51,7 +51,7 @@ type Got struct {
 }
 
 // Encode writes a transcript. It leaves out the values of headers that may contain secrets.
-func Encode(s *Sent, g *Got) []byte {
+func Encode(s *SentRequest, g *Got) []byte {
 	out := make([]byte, 0, 192+len(s.URL)+64*len(g.Header))
 	if g.Truncated {
 		out = append(out, versionTruncated)
@@ -126,7 +126,7 @@ func appendHeader(out []byte, header http.Header) []byte {
 // appendField writes a name and, for each value, its length plus one and its bytes; 0 stands for a
 // value that is not kept.
 func appendField(out []byte, name string, values []string) []byte {
-	hidden := secret(name)
+	hidden := isSecret(name)
 	for _, value := range values {
 		out = packed.AppendText(out, name)
 		if hidden {
@@ -139,9 +139,9 @@ func appendField(out []byte, name string, values []string) []byte {
 	return out
 }
 
-// secret reports whether an answer's header with a name may contain a secret. It decides at once
+// isSecret reports whether an answer's header with a name may contain a secret. It decides at once
 // for the names that nearly every answer has.
-func secret(name string) bool {
+func isSecret(name string) bool {
 	switch name {
 	case "Date", "Content-Type", "Content-Length", "Server", "Connection", "Vary", "Cache-Control", "Keep-Alive", "Via":
 		return false
@@ -183,7 +183,7 @@ type Of struct {
 }
 
 // request rebuilds the header that was sent.
-func (o Of) request(s *Sent) []Field {
+func (o Of) request(s *SentRequest) []Field {
 	fields := make([]Field, 0, 10+len(s.Own))
 	add := func(name, value string) { fields = append(fields, Field{Name: name, Value: value}) }
 	if u, err := url.Parse(s.URL); err == nil {

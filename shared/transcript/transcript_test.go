@@ -16,7 +16,7 @@ import (
 	"waybill.dev/shared/transcript"
 )
 
-var sent = transcript.Sent{
+var sent = transcript.SentRequest{
 	URL: "https://receiver.example/hooks?v=2", UserAgent: "Waybill/1.0", Signature: "v1,c2lnbmF0dXJlLW9mLTMyLWJ5dGVzLWluLWJhc2U2NCE=",
 	TraceParent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", Own: []string{"X-Tenant", "Authorization"}, BodySize: 212,
 }

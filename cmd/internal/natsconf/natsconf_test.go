@@ -209,7 +209,7 @@ func work(t *testing.T, api, dispatcher *bus.Bus) {
 		Payload: []byte(`{}`), ReceivedAt: time.Now().UTC().Truncate(time.Millisecond),
 	}
 	wait("publish an event", func(done func(error)) {
-		api.PublishEvent(bus.Accepted{Event: event, Version: 1}, 0, func(_ bool, err error) { done(err) })
+		api.PublishEvent(bus.AcceptedEvent{Event: event, Version: 1}, 0, func(_ bool, err error) { done(err) })
 	})
 	one(ctx, t, "an event", fetch(dispatcher, bus.StreamEvents, bus.ConsumerFanout, bus.FetchOptions{Heartbeat: time.Second / 2}))
 

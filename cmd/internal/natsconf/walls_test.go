@@ -177,7 +177,7 @@ func storeFor(api *bus.Bus, account, id string) (duplicate bool, err error) {
 		err       error
 	}
 	results := make(chan result, 1)
-	api.PublishEvent(bus.Accepted{Event: domain.Event{
+	api.PublishEvent(bus.AcceptedEvent{Event: domain.Event{
 		Account: account, ID: id, Type: domain.ShipmentCreated, Payload: []byte(`{}`), ReceivedAt: time.Now().UTC(),
 	}}, 0, func(duplicate bool, err error) { results <- result{duplicate, err} })
 	r := <-results

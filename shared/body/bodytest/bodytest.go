@@ -51,9 +51,9 @@ type Sender struct {
 	answer *bufio.Reader
 }
 
-// Serve starts a server for the handler, with the deadlines of the real server, and returns a function
-// that connects a client. All of them end with the test, which runs in a bubble of package synctest.
-func Serve(t *testing.T, handler http.Handler) func() *Sender {
+// StartServer starts a server for the handler, with the deadlines of the real server. connect
+// connects a client. Server and clients end with the test, which runs in a bubble of package synctest.
+func StartServer(t *testing.T, handler http.Handler) (connect func() *Sender) {
 	t.Helper()
 	listener := newPipes()
 	server := &http.Server{

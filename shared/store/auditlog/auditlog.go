@@ -276,11 +276,11 @@ func (l *Log) ListAudit(ctx context.Context, f AuditFilter) ([]domain.AuditEntry
 	return entries, int(total), nil
 }
 
-func (f AuditFilter) narrow(query *gorm.DB) *gorm.DB { return f.within(f.of(query, "%s")) }
+func (f AuditFilter) narrow(query *gorm.DB) *gorm.DB { return f.withinTimes(f.where(query, "%s")) }
 
-// of adds the filter's conditions to a query, except its times. form is the form of a condition: "%s", or "(%s) IS
+// where adds the filter's conditions to a query, except its times. form is the form of a condition: "%s", or "(%s) IS
 // TRUE" to keep the database from choosing an index by that condition. The account's condition is always plain.
-func (f AuditFilter) of(query *gorm.DB, form string) *gorm.DB {
+func (f AuditFilter) where(query *gorm.DB, form string) *gorm.DB {
 	query = query.Where("account = ?", f.Account)
 	if f.Action != "" {
 		query = query.Where(fmt.Sprintf(form, "action = ?"), f.Action)
@@ -294,7 +294,7 @@ func (f AuditFilter) of(query *gorm.DB, form string) *gorm.DB {
 	return query
 }
 
-func (f AuditFilter) within(query *gorm.DB) *gorm.DB {
+func (f AuditFilter) withinTimes(query *gorm.DB) *gorm.DB {
 	if !f.Since.IsZero() {
 		query = query.Where("at >= ?", store.InstantOf(f.Since))
 	}

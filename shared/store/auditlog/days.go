@@ -41,7 +41,7 @@ func (f AuditFilter) total(tx *gorm.DB) (int64, error) {
 	if !last.IsZero() && !first.Before(last) {
 		return count(f.narrow(tx.Model(&auditRow{})))
 	}
-	days := f.of(tx.Model(&dayRow{}), "%s")
+	days := f.where(tx.Model(&dayRow{}), "%s")
 	if !first.IsZero() {
 		days = days.Where("day >= ?", store.DateOf(first))
 	}
@@ -53,10 +53,10 @@ func (f AuditFilter) total(tx *gorm.DB) (int64, error) {
 		return 0, fmt.Errorf("sum entries of days: %w", err)
 	}
 	// IS TRUE: the index of entries that are not counted yet has the fewest, whatever else the filter says.
-	parts := []*gorm.DB{f.within(f.of(tx.Model(&auditRow{}).Where("NOT counted"), "(%s) IS TRUE"))}
+	parts := []*gorm.DB{f.withinTimes(f.where(tx.Model(&auditRow{}).Where("NOT counted"), "(%s) IS TRUE"))}
 	for _, edge := range []AuditFilter{{Since: f.Since, Until: first}, {Since: last, Until: f.Until}} {
 		if edge.Since.Before(edge.Until) {
-			parts = append(parts, edge.within(f.of(tx.Model(&auditRow{}).Where("counted"), "%s")))
+			parts = append(parts, edge.withinTimes(f.where(tx.Model(&auditRow{}).Where("counted"), "%s")))
 		}
 	}
 	for _, part := range parts {

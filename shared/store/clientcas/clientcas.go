@@ -57,10 +57,10 @@ func (c *ClientCAs) CreateClientCA(ctx context.Context, account, name string, ce
 		if err := tx.Create(&row).Error; err != nil {
 			return fmt.Errorf("insert CA certificate: %w", err)
 		}
-		if err := c.note(ctx, tx, auditlog.ActionCreateClientCA, &row); err != nil {
+		if err := c.auditChange(ctx, tx, auditlog.ActionCreateClientCA, &row); err != nil {
 			return err
 		}
-		return c.changed(ctx, tx, &row)
+		return c.saveRow(ctx, tx, &row)
 	})
 	return row.domain(), store.Wrap("create CA certificate", err)
 }
@@ -86,7 +86,7 @@ func (c *ClientCAs) ListClientCAs(ctx context.Context, account string, page stor
 
 // GetClientCA returns a CA certificate of the account.
 func (c *ClientCAs) GetClientCA(ctx context.Context, account, id string) (domain.ClientCA, error) {
-	row, err := c.take(c.db.Reading(ctx), account, id, store.LockNone)
+	row, err := c.getRow(c.db.Reading(ctx), account, id, store.LockNone)
 	return row.domain(), store.Wrap("get CA certificate", err)
 }
 
@@ -105,23 +105,23 @@ func (c *ClientCAs) DeleteClientCA(ctx context.Context, account, id string) erro
 func (c *ClientCAs) change(ctx context.Context, account, id, action string, set func(row *caRow)) (domain.ClientCA, error) {
 	var changed domain.ClientCA
 	err := c.db.Tx(ctx, func(tx *gorm.DB) error {
-		row, err := c.take(tx, account, id, store.LockChange)
+		row, err := c.getRow(tx, account, id, store.LockChange)
 		if err != nil {
 			return err
 		}
 		set(&row)
 		row.UpdatedAt = store.InstantOf(c.db.Now())
 		changed = row.domain()
-		if err := c.note(ctx, tx, action, &row); err != nil {
+		if err := c.auditChange(ctx, tx, action, &row); err != nil {
 			return err
 		}
-		return c.changed(ctx, tx, &row)
+		return c.saveRow(ctx, tx, &row)
 	})
 	return changed, store.Wrap("change CA certificate", err)
 }
 
-// take returns the row of a CA certificate that was not removed.
-func (c *ClientCAs) take(tx *gorm.DB, account, id, lock string) (caRow, error) {
+// getRow returns the row of a CA certificate that was not removed.
+func (c *ClientCAs) getRow(tx *gorm.DB, account, id, lock string) (caRow, error) {
 	var row caRow
 	if !store.Storable(account, id) {
 		return row, domain.ErrNotFound
@@ -130,13 +130,13 @@ func (c *ClientCAs) take(tx *gorm.DB, account, id, lock string) (caRow, error) {
 	return row, err
 }
 
-func (c *ClientCAs) note(ctx context.Context, tx *gorm.DB, action string, row *caRow) error {
+func (c *ClientCAs) auditChange(ctx context.Context, tx *gorm.DB, action string, row *caRow) error {
 	return c.audit.Note(ctx, tx, action, row.Account, domain.Resource{Type: auditlog.ResourceClientCA, ID: row.ID, Name: row.Name})
 }
 
-// changed writes the columns of a row that can change, with the next version.
+// saveRow writes the columns of a row that can change, with the next version.
 // Call it last in the transaction.
-func (c *ClientCAs) changed(ctx context.Context, tx *gorm.DB, row *caRow) error {
+func (c *ClientCAs) saveRow(ctx context.Context, tx *gorm.DB, row *caRow) error {
 	var err error
 	if row.Version, err = deployments.NextVersion(ctx, tx); err != nil {
 		return err

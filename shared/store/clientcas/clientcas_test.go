@@ -178,7 +178,7 @@ func testServed(t *testing.T, b *bench) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want(t, "all", []clientcas.Served{{ID: one.ID, Account: account, Certificate: one.Certificate}, {ID: two.ID, Account: account, Certificate: two.Certificate}}, all)
+	want(t, "all", []clientcas.ServedCA{{ID: one.ID, Account: account, Certificate: one.Certificate}, {ID: two.ID, Account: account, Certificate: two.Certificate}}, all)
 	if changed, same, err := b.ServedClientCAs(t.Context(), version); err != nil || same != version || len(changed) != 0 {
 		t.Errorf("without a change: %v, %d, %v", changed, same, err)
 	}
@@ -189,7 +189,7 @@ func testServed(t *testing.T, b *bench) {
 	if err != nil || later <= version {
 		t.Fatalf("version %d after %d, %v", later, version, err)
 	}
-	want(t, "changed", []clientcas.Served{{ID: one.ID, Account: account, Certificate: one.Certificate, Removed: true}}, changed)
+	want(t, "changed", []clientcas.ServedCA{{ID: one.ID, Account: account, Certificate: one.Certificate, Removed: true}}, changed)
 	if all, _, err := b.ServedClientCAs(t.Context(), 0); err != nil || len(all) != 1 {
 		t.Errorf("%v, %v", all, err)
 	}

@@ -15,7 +15,7 @@ func (c *ClientCAs) ExpiringClientCAs(ctx context.Context, account string, now t
 		return nil, nil
 	}
 	var rows []caRow
-	err := c.db.Reading(ctx).Select("id", "name", "expires_at").Where("account = ? AND expires_at <= ? AND removed_at IS NULL", account, soon(now)).
+	err := c.db.Reading(ctx).Select("id", "name", "expires_at").Where("account = ? AND expires_at <= ? AND removed_at IS NULL", account, expirySoon(now)).
 		Order("expires_at, seq").Limit(limit).Find(&rows).Error
 	if err != nil {
 		return nil, store.Wrap("list CA certificates that end", err)
@@ -32,8 +32,8 @@ func (c *ClientCAs) CountExpiringClientCAs(ctx context.Context, now time.Time) (
 		N       int
 		Soonest store.Instant
 	}
-	err := c.db.Reading(ctx).Raw("SELECT count(*) AS n, min(expires_at) AS soonest FROM (SELECT expires_at FROM gateway_client_cas WHERE expires_at <= ? AND removed_at IS NULL ORDER BY expires_at LIMIT ?) AS ends", soon(now), domain.MaxExpiring).Scan(&row).Error
+	err := c.db.Reading(ctx).Raw("SELECT count(*) AS n, min(expires_at) AS soonest FROM (SELECT expires_at FROM gateway_client_cas WHERE expires_at <= ? AND removed_at IS NULL ORDER BY expires_at LIMIT ?) AS ends", expirySoon(now), domain.MaxExpiring).Scan(&row).Error
 	return domain.ExpiryCount{Kind: domain.ExpiryClientCA, N: row.N, Soonest: row.Soonest.Time()}, store.Wrap("count CA certificates that end", err)
 }
 
-func soon(now time.Time) store.Instant { return store.InstantOf(now.Add(domain.ExpirySoon)) }
+func expirySoon(now time.Time) store.Instant { return store.InstantOf(now.Add(domain.ExpirySoon)) }

@@ -8,8 +8,8 @@ import (
 	"waybill.dev/shared/store"
 )
 
-// Served is a CA certificate as gateways get it.
-type Served struct {
+// ServedCA is a CA certificate as gateways get it.
+type ServedCA struct {
 	ID          string
 	Account     string
 	Certificate []byte // DER
@@ -18,8 +18,8 @@ type Served struct {
 
 // ServedClientCAs returns the CA certificates of all accounts that changed after version since,
 // removed ones included, and the version that this covers. since 0: all that exist.
-func (c *ClientCAs) ServedClientCAs(ctx context.Context, since int64) ([]Served, int64, error) {
-	var served []Served
+func (c *ClientCAs) ServedClientCAs(ctx context.Context, since int64) ([]ServedCA, int64, error) {
+	var served []ServedCA
 	var version int64
 	err := c.db.Snapshot(ctx, func(tx *gorm.DB) error {
 		if err := tx.Raw("SELECT version FROM gateway_version WHERE id = 1").Scan(&version).Error; err != nil {
@@ -36,9 +36,9 @@ func (c *ClientCAs) ServedClientCAs(ctx context.Context, since int64) ([]Served,
 		if err := query.Order("version, seq").Find(&rows).Error; err != nil {
 			return err
 		}
-		served = make([]Served, len(rows))
+		served = make([]ServedCA, len(rows))
 		for i := range rows {
-			served[i] = Served{rows[i].ID, rows[i].Account, rows[i].Certificate, rows[i].RemovedAt != 0}
+			served[i] = ServedCA{rows[i].ID, rows[i].Account, rows[i].Certificate, rows[i].RemovedAt != 0}
 		}
 		return nil
 	})

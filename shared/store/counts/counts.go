@@ -83,24 +83,24 @@ func Of(tx *gorm.DB, account string, kind *Kind) (int64, error) {
 	return n, nil
 }
 
-// keptFor is how old a count may become, and atOnce how many of a kind are counted again at a time. A count can be wrong
+// keptFor is how old a count may become, and batchRows how many of a kind are counted again at a time. A count can be wrong
 // where processes of an earlier version ran at the same time, which do not count.
 const (
-	keptFor = 7 * 24 * time.Hour
-	atOnce  = 500
+	keptFor   = 7 * 24 * time.Hour
+	batchRows = 500
 )
 
-// Again counts again what was counted a week ago, some accounts for each kind.
-func Again(ctx context.Context, db *store.Store, now time.Time, kinds ...*Kind) error {
+// Recount counts again what was counted a week ago, some accounts for each kind.
+func Recount(ctx context.Context, db *store.Store, now time.Time, kinds ...*Kind) error {
 	for _, kind := range kinds {
 		var accounts []string
 		err := db.Reading(ctx).Raw("SELECT account FROM account_counts WHERE kind = ? AND counted_at < ? ORDER BY counted_at LIMIT ?",
-			kind.Name, store.InstantOf(now.Add(-keptFor)), atOnce).Scan(&accounts).Error
+			kind.Name, store.InstantOf(now.Add(-keptFor)), batchRows).Scan(&accounts).Error
 		if err != nil {
 			return store.Wrap("list counts of "+kind.Name, err)
 		}
 		for _, account := range accounts {
-			if err := again(ctx, db, now, account, kind); err != nil {
+			if err := recount(ctx, db, now, account, kind); err != nil {
 				return store.Wrap("count "+kind.Name+" again", err)
 			}
 		}
@@ -108,9 +108,9 @@ func Again(ctx context.Context, db *store.Store, now time.Time, kinds ...*Kind) 
 	return nil
 }
 
-// again locks the row before it counts. A transaction that has changed the account's rows and waits for that lock is not counted,
+// recount locks the row before it counts. A transaction that has changed the account's rows and waits for that lock is not counted,
 // and adds its own change after that.
-func again(ctx context.Context, db *store.Store, now time.Time, account string, kind *Kind) error {
+func recount(ctx context.Context, db *store.Store, now time.Time, account string, kind *Kind) error {
 	return db.Tx(ctx, func(tx *gorm.DB) error {
 		var row countRow
 		if err := db.Lock(tx.Where("account = ? AND kind = ?", account, kind.Name), store.LockChange).Take(&row).Error; err != nil {

@@ -24,31 +24,31 @@ const maxMessage = 500
 // stays. EndBuild reports whether the build is active now. The error may be ErrClaimLost.
 func (d *Deployments) EndBuild(ctx context.Context, claim *Claim, result Result) (active bool, err error) {
 	err = d.db.Tx(ctx, func(tx *gorm.DB) error {
-		deployment, err := d.ending(tx, claim.Build.Deployment)
+		deployment, err := d.lockDeployment(tx, claim.Build.Deployment)
 		if err != nil {
 			return err
 		}
-		row, columns, err := d.ended(claim, result, &deployment)
+		row, columns, err := d.endedRow(claim, result, &deployment)
 		if err != nil {
 			return err
 		}
 		active = row.ActivatedAt != 0
-		if err := claim.take(tx, row, columns...); err != nil {
+		if err := claim.writeColumns(tx, row, columns...); err != nil {
 			return err
 		}
 		if len(result.Faults) > 0 {
-			return d.failed(ctx, tx, deployment, claim.Build.Number, messageOf(claim.Build.Number, result.Faults))
+			return d.noteBuildFailed(ctx, tx, deployment, claim.Build.Number, messageOf(claim.Build.Number, result.Faults))
 		}
 		if !active {
 			return nil
 		}
-		return d.activated(ctx, tx, deployment, claim)
+		return d.activate(ctx, tx, deployment, claim)
 	})
 	return active && err == nil, store.Wrap("end build", err)
 }
 
-// ending locks the deployment of a build. When a deployment is removed, its builds are, too.
-func (d *Deployments) ending(tx *gorm.DB, name string) (deploymentRow, error) {
+// lockDeployment locks the deployment of a build. When a deployment is removed, its builds are, too.
+func (d *Deployments) lockDeployment(tx *gorm.DB, name string) (deploymentRow, error) {
 	var row deploymentRow
 	err := d.db.Lock(tx.Where("name = ? AND removed_at IS NULL", name), store.LockChange).Take(&row).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
@@ -60,8 +60,8 @@ func (d *Deployments) ending(tx *gorm.DB, name string) (deploymentRow, error) {
 	return row, nil
 }
 
-// ended returns the row to write for the build, and the columns to write.
-func (d *Deployments) ended(claim *Claim, result Result, deployment *deploymentRow) (buildRow, []string, error) {
+// endedRow returns the row to write for the build, and the columns to write.
+func (d *Deployments) endedRow(claim *Claim, result Result, deployment *deploymentRow) (buildRow, []string, error) {
 	now := d.db.Now()
 	row := buildRow{Status: string(domain.BuildError), FinishedAt: store.InstantOf(now), Routes: int64(result.Routes)}
 	columns := []string{"status", "finished_at", "routes", "steps", "log", "faults", "lease_until"}
@@ -89,8 +89,8 @@ func (d *Deployments) ended(claim *Claim, result Result, deployment *deploymentR
 	return row, columns, err
 }
 
-// activated makes the build the active one.
-func (d *Deployments) activated(ctx context.Context, tx *gorm.DB, row deploymentRow, claim *Claim) error {
+// activate makes the build the active one.
+func (d *Deployments) activate(ctx context.Context, tx *gorm.DB, row deploymentRow, claim *Claim) error {
 	var build buildRow
 	if err := tx.Select("created_by", "created_key", "request_id").Where("id = ?", claim.Build.ID).Take(&build).Error; err != nil {
 		return fmt.Errorf("read who made the build: %w", err)
@@ -109,7 +109,7 @@ func (d *Deployments) activated(ctx context.Context, tx *gorm.DB, row deployment
 	if row.VariablesChangedAt == claim.changed {
 		row.VariablesChangedAt = 0 // otherwise a variable has changed since, perhaps too late for the build
 	}
-	if row.Version, err = bump(ctx, tx); err != nil {
+	if row.Version, err = nextVersion(ctx, tx); err != nil {
 		return err
 	}
 	err = tx.Select("active_build", "active_number", "state", "environment_type", "message", "variables_changed_at", "updated_at", "version").Updates(&row).Error
@@ -119,9 +119,9 @@ func (d *Deployments) activated(ctx context.Context, tx *gorm.DB, row deployment
 	return nil
 }
 
-// failed notes that a build has failed. If the deployment serves nothing and has no other open
+// noteBuildFailed notes that a build has failed. If the deployment serves nothing and has no other open
 // build, gateways are told, because they give another answer from now on.
-func (d *Deployments) failed(ctx context.Context, tx *gorm.DB, row deploymentRow, number int64, message string) error {
+func (d *Deployments) noteBuildFailed(ctx context.Context, tx *gorm.DB, row deploymentRow, number int64, message string) error {
 	var open int64
 	err := tx.Model(&buildRow{}).Where("deployment = ? AND number <> ? AND status IN ('QUEUED', 'BUILDING')", row.Name, number).Count(&open).Error
 	if err != nil {
@@ -136,7 +136,7 @@ func (d *Deployments) failed(ctx context.Context, tx *gorm.DB, row deploymentRow
 	row.UpdatedAt = store.InstantOf(d.db.Now())
 	if row.ActiveBuild == "" && open == 0 && row.State != string(domain.DeploymentErrored) {
 		row.State = string(domain.DeploymentErrored)
-		if row.Version, err = bump(ctx, tx); err != nil {
+		if row.Version, err = nextVersion(ctx, tx); err != nil {
 			return err
 		}
 	}
@@ -192,7 +192,7 @@ func (d *Deployments) failAbandoned(ctx context.Context, row buildRow) error {
 	claim := &Claim{Build: domain.Build{ID: row.ID, Deployment: row.Deployment, Number: row.Number}, owner: row.Owner}
 	detail := fmt.Sprintf("it was begun %d times, and no gateway came to its end", MaxClaims)
 	return d.db.Tx(ctx, func(tx *gorm.DB) error {
-		deployment, err := d.ending(tx, row.Deployment)
+		deployment, err := d.lockDeployment(tx, row.Deployment)
 		if err != nil {
 			return err
 		}
@@ -201,9 +201,9 @@ func (d *Deployments) failAbandoned(ctx context.Context, row buildRow) error {
 		if ended.Faults, err = encode(faults); err != nil {
 			return err
 		}
-		if err := claim.take(tx.Where("lease_until < ?", d.db.Moment(d.db.Now())), ended, "status", "finished_at", "faults", "lease_until"); err != nil {
+		if err := claim.writeColumns(tx.Where("lease_until < ?", d.db.Moment(d.db.Now())), ended, "status", "finished_at", "faults", "lease_until"); err != nil {
 			return err
 		}
-		return d.failed(ctx, tx, deployment, row.Number, messageOf(row.Number, faults))
+		return d.noteBuildFailed(ctx, tx, deployment, row.Number, messageOf(row.Number, faults))
 	})
 }

@@ -36,8 +36,8 @@ func (*SourcesError) Unwrap() error { return domain.ErrLimit }
 // Kept returns how many bytes of archives all accounts kept when this process last purged; 0: it has not purged yet.
 func (d *Deployments) Kept() int64 { return d.kept.Load() }
 
-// count sets the number that Kept returns. It reads an index entry for each archive, once an hour.
-func (d *Deployments) count(ctx context.Context) error {
+// countKept sets the number that Kept returns. It reads an index entry for each archive, once an hour.
+func (d *Deployments) countKept(ctx context.Context) error {
 	var kept int64
 	err := d.db.Conn().QueryRow(ctx, "SELECT COALESCE(SUM(size), 0) FROM gateway_sources WHERE size > 0").Scan(&kept)
 	d.kept.Store(kept)
@@ -66,8 +66,8 @@ type keptRow struct {
 	Size        int64
 }
 
-// empty removes the archives of the sources that query selects, locks these sources, and returns what was kept of them.
-func (d *Deployments) empty(tx, query *gorm.DB) ([]keptRow, error) {
+// removeArchives removes the archives of the sources that query selects, locks these sources, and returns what was kept of them.
+func (d *Deployments) removeArchives(tx, query *gorm.DB) ([]keptRow, error) {
 	var rows []keptRow
 	err := d.db.Lock(query.Model(&sourceRow{}).Select("id, account, size"), store.LockChange).Scan(&rows).Error
 	if err != nil || len(rows) == 0 {
@@ -80,7 +80,7 @@ func (d *Deployments) empty(tx, query *gorm.DB) ([]keptRow, error) {
 // dropFailedArchives removes the archives of a deployment that only failed builds were made of, and returns their bytes. The archive of
 // the source but, which is being built now, stays.
 func (d *Deployments) dropFailedArchives(tx *gorm.DB, deployment, but string) (bytes int64, err error) {
-	rows, err := d.empty(tx, tx.Where(`id <> ? AND size > 0
+	rows, err := d.removeArchives(tx, tx.Where(`id <> ? AND size > 0
 		AND id IN (SELECT source_id FROM gateway_builds WHERE deployment = ? AND status = 'ERROR')
 		AND NOT EXISTS (SELECT 1 FROM gateway_builds b WHERE b.source_id = gateway_sources.id AND b.status <> 'ERROR')`, but, deployment))
 	if err == nil {
@@ -113,7 +113,7 @@ func (d *Deployments) purgeFailed(ctx context.Context, now time.Time) error {
 		var rows []keptRow
 		err := d.db.Tx(ctx, func(tx *gorm.DB) error {
 			var err error
-			rows, err = d.empty(tx, tx.Where("failed_at < ?", store.InstantOf(now.Add(-keptFailed))).Order("failed_at").Limit(most))
+			rows, err = d.removeArchives(tx, tx.Where("failed_at < ?", store.InstantOf(now.Add(-keptFailed))).Order("failed_at").Limit(most))
 			if err != nil {
 				return err
 			}

@@ -65,19 +65,19 @@ func (d *Deployments) ClaimBuild(ctx context.Context) (*Claim, error) {
 	}
 	var claim *Claim
 	err = d.db.Tx(ctx, func(tx *gorm.DB) error {
-		row, err := d.claim(tx, owner)
+		row, err := d.claimRow(tx, owner)
 		if err != nil || row.ID == "" {
 			claim = nil
 			return err
 		}
-		claim, err = d.claimed(tx, &row)
+		claim, err = d.completeClaim(tx, &row)
 		return err
 	})
 	return claim, store.Wrap("claim build", err)
 }
 
-// claim takes the row of a waiting build, if there is one.
-func (d *Deployments) claim(tx *gorm.DB, owner string) (buildRow, error) {
+// claimRow takes the row of a waiting build, if there is one.
+func (d *Deployments) claimRow(tx *gorm.DB, owner string) (buildRow, error) {
 	lock := " FOR UPDATE OF b SKIP LOCKED"
 	if d.db.SQLite() {
 		lock = "" // SQLite has one writer
@@ -104,10 +104,10 @@ func (d *Deployments) claim(tx *gorm.DB, owner string) (buildRow, error) {
 	return row, nil
 }
 
-// claimed adds what a build is made of. Data that can't be read must not block the builds behind
+// completeClaim adds what a build is made of. Data that can't be read must not block the builds behind
 // this one: without its archive the build fails, and without the variables of the active build it
 // is not reported which ones are new.
-func (d *Deployments) claimed(tx *gorm.DB, row *buildRow) (*Claim, error) {
+func (d *Deployments) completeClaim(tx *gorm.DB, row *buildRow) (*Claim, error) {
 	var source sourceRow
 	if err := tx.Select("format", "archive").Where("id = ?", row.SourceID).Limit(1).Find(&source).Error; err != nil {
 		return nil, fmt.Errorf("read archive of build %s: %w", row.ID, err)
@@ -138,7 +138,7 @@ func (d *Deployments) ReportBuild(ctx context.Context, claim *Claim, p Progress)
 		return store.Wrap("report build", err)
 	}
 	err := d.db.Again(ctx, func() error {
-		return claim.take(d.db.Writing(ctx), row, "lease_until", "steps", "log")
+		return claim.writeColumns(d.db.Writing(ctx), row, "lease_until", "steps", "log")
 	})
 	return store.Wrap("report build", err)
 }
@@ -154,8 +154,8 @@ func (d *Deployments) ReleaseBuild(ctx context.Context, claim *Claim) error {
 	return store.Wrap("release build", err)
 }
 
-// take writes columns of the row of a claim, if the caller still has the claim.
-func (c *Claim) take(tx *gorm.DB, row buildRow, columns ...string) error {
+// writeColumns writes columns of the row of a claim, if the caller still has the claim.
+func (c *Claim) writeColumns(tx *gorm.DB, row buildRow, columns ...string) error {
 	result := tx.Model(&buildRow{}).Where("id = ? AND owner = ? AND status = 'BUILDING'", c.Build.ID, c.owner).Select(columns).Updates(row)
 	if result.Error != nil {
 		return fmt.Errorf("update build row: %w", result.Error)

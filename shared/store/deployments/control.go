@@ -11,8 +11,8 @@ import (
 	"waybill.dev/shared/store/auditlog"
 )
 
-// Listed is a deployment with its active and its newest build. These have no steps and faults.
-type Listed struct {
+// DeploymentWithBuilds is a deployment with its active and its newest build. These have no steps and faults.
+type DeploymentWithBuilds struct {
 	domain.Deployment
 
 	Build     *domain.Build // the active one; nil: none
@@ -31,14 +31,14 @@ type Filter struct {
 
 // ListDeployments returns deployments, and how many there are. ErrNotFound: there is no such
 // project.
-func (d *Deployments) ListDeployments(ctx context.Context, f Filter) ([]Listed, int, error) {
+func (d *Deployments) ListDeployments(ctx context.Context, f Filter) ([]DeploymentWithBuilds, int, error) {
 	if !store.Storable(f.Account, f.Project) {
 		return nil, 0, domain.ErrNotFound
 	}
 	if !store.Storable(f.Branch, f.Search) {
 		return nil, 0, nil
 	}
-	var list []Listed
+	var list []DeploymentWithBuilds
 	var total int
 	err := d.db.Snapshot(ctx, func(tx *gorm.DB) error {
 		if f.Project != "" {
@@ -75,8 +75,8 @@ func (f Filter) narrow(query *gorm.DB) *gorm.DB {
 }
 
 // GetDeployment returns the account's deployment with a name.
-func (d *Deployments) GetDeployment(ctx context.Context, account, name string) (Listed, error) {
-	var listed []Listed
+func (d *Deployments) GetDeployment(ctx context.Context, account, name string) (DeploymentWithBuilds, error) {
+	var listed []DeploymentWithBuilds
 	err := d.db.Snapshot(ctx, func(tx *gorm.DB) error {
 		row, err := d.deployment(tx, account, name, store.LockNone)
 		if err != nil {
@@ -86,7 +86,7 @@ func (d *Deployments) GetDeployment(ctx context.Context, account, name string) (
 		return err
 	})
 	if err != nil {
-		return Listed{}, store.Wrap("get deployment", err)
+		return DeploymentWithBuilds{}, store.Wrap("get deployment", err)
 	}
 	return listed[0], nil
 }
@@ -111,7 +111,7 @@ func (d *Deployments) DeleteDeployment(ctx context.Context, account, name string
 		}
 		row.RemovedAt = store.InstantOf(d.db.Now())
 		row.ActiveBuild, row.ActiveNumber, row.VariablesChangedAt = "", 0, 0
-		if row.Version, err = bump(ctx, tx); err != nil {
+		if row.Version, err = nextVersion(ctx, tx); err != nil {
 			return err
 		}
 		// Its custom domains stay, and lead nowhere. A later deployment of the same name does not
@@ -150,7 +150,7 @@ func (r *deploymentRow) domain() domain.Deployment {
 }
 
 // withBuilds adds the builds of deployments.
-func withBuilds(tx *gorm.DB, rows []deploymentRow) ([]Listed, error) {
+func withBuilds(tx *gorm.DB, rows []deploymentRow) ([]DeploymentWithBuilds, error) {
 	if len(rows) == 0 {
 		return nil, nil
 	}
@@ -179,7 +179,7 @@ func withBuilds(tx *gorm.DB, rows []deploymentRow) ([]Listed, error) {
 	return join(rows, append(builds, last...))
 }
 
-func join(rows []deploymentRow, builds []buildRow) ([]Listed, error) {
+func join(rows []deploymentRow, builds []buildRow) ([]DeploymentWithBuilds, error) {
 	type place struct {
 		deployment string
 		number     int64
@@ -192,9 +192,9 @@ func join(rows []deploymentRow, builds []buildRow) ([]Listed, error) {
 		}
 		at[place{row.Deployment, row.Number}] = &build
 	}
-	list := make([]Listed, len(rows))
+	list := make([]DeploymentWithBuilds, len(rows))
 	for i, row := range rows {
-		list[i] = Listed{Deployment: row.domain(), LastBuild: at[place{row.Name, row.LastNumber}]}
+		list[i] = DeploymentWithBuilds{Deployment: row.domain(), LastBuild: at[place{row.Name, row.LastNumber}]}
 		if row.ActiveBuild != "" {
 			list[i].Build = at[place{row.Name, row.ActiveNumber}]
 		}

@@ -42,9 +42,9 @@ func (d *Deployments) Keep(sources, variables int64) {
 	d.variables = counts.Kind{Name: "variables", Setting: "WAYBILL_MAX_VARIABLES", Most: variables, SQL: "SELECT count(*) FROM gateway_variables WHERE account = ?"}
 }
 
-// CountAgain counts again what accounts keep, see counts.Again.
+// CountAgain counts again what accounts keep, see counts.Recount.
 func (d *Deployments) CountAgain(ctx context.Context, now time.Time) error {
-	return counts.Again(ctx, d.db, now, &d.sources, &d.variables)
+	return counts.Recount(ctx, d.db, now, &d.sources, &d.variables)
 }
 
 // GatewayVersion returns the version of everything that gateways serve.
@@ -54,9 +54,9 @@ func (d *Deployments) GatewayVersion(ctx context.Context) (int64, error) {
 	return version, store.Wrap("read gateway version", err)
 }
 
-// bump takes the next version, in the transaction of a change that gateways must see. Take it last:
+// nextVersion takes the next version, in the transaction of a change that gateways must see. Take it last:
 // until the transaction ends, other such changes wait.
-func bump(ctx context.Context, tx *gorm.DB) (int64, error) {
+func nextVersion(ctx context.Context, tx *gorm.DB) (int64, error) {
 	var version int64
 	err := tx.WithContext(ctx).Raw("UPDATE gateway_version SET version = version + 1 WHERE id = 1 RETURNING version").Row().Scan(&version)
 	if err != nil {

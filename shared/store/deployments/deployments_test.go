@@ -22,7 +22,7 @@ func deploymentTests() storetest.Tests[*bench] {
 	}
 }
 
-func branches(list []deployments.Listed) []string {
+func branches(list []deployments.DeploymentWithBuilds) []string {
 	names := make([]string, 0, len(list))
 	for _, d := range list {
 		names = append(names, d.Branch)

@@ -27,5 +27,5 @@ func (d *Deployments) Purge(ctx context.Context, now time.Time) error {
 	if _, err := d.db.Purge(ctx, "gateway_deployments", "name", "removed_at < ?", store.InstantOf(now.Add(-removedFor))); err != nil {
 		return store.Wrap("purge deployments", err)
 	}
-	return store.Wrap("count archives", d.count(ctx))
+	return store.Wrap("count archives", d.countKept(ctx))
 }

@@ -80,7 +80,7 @@ func (d *Deployments) enqueue(ctx context.Context, tx *gorm.DB, action string, s
 		return domain.Build{}, err
 	}
 	kind := domain.EnvironmentTypeOf(source.Branch, production)
-	seen := row.began(kind, now)
+	seen := row.noteBuild(kind, now)
 	id, err := store.NewUUID()
 	if err != nil {
 		return domain.Build{}, err
@@ -102,7 +102,7 @@ func (d *Deployments) enqueue(ctx context.Context, tx *gorm.DB, action string, s
 		return domain.Build{}, err
 	}
 	if !seen {
-		if row.Version, err = bump(ctx, tx); err != nil {
+		if row.Version, err = nextVersion(ctx, tx); err != nil {
 			return domain.Build{}, err
 		}
 	}
@@ -112,9 +112,9 @@ func (d *Deployments) enqueue(ctx context.Context, tx *gorm.DB, action string, s
 	return build.domain()
 }
 
-// began notes that a build was added. It returns false if gateways must learn of that: a deployment
+// noteBuild notes that a build was added. It returns false if gateways must learn of that: a deployment
 // that serves nothing gives another answer while it has an open build.
-func (r *deploymentRow) began(kind domain.EnvironmentType, now time.Time) (seen bool) {
+func (r *deploymentRow) noteBuild(kind domain.EnvironmentType, now time.Time) (seen bool) {
 	seen = r.Version > 0 && (r.ActiveBuild != "" || r.State == string(domain.DeploymentBuilding))
 	r.LastNumber++
 	r.Message, r.UpdatedAt = "", store.InstantOf(now)
@@ -144,8 +144,8 @@ var ErrBuilds = fmt.Errorf("open builds: %w", domain.ErrLimit)
 // findFor returns the deployment of the target, removed or not, and locks it. If there is none, the
 // row has no name. domain.ErrLimit: there is none, and none can be made.
 func (d *Deployments) findFor(tx *gorm.DB, t Target) (deploymentRow, error) {
-	row, err := d.named(tx, t)
-	if err != nil || row.live() {
+	row, err := d.targetRow(tx, t)
+	if err != nil || row.isLive() {
 		return row, err
 	}
 	// The lock keeps other transactions from making the deployment. The one that held
@@ -153,7 +153,7 @@ func (d *Deployments) findFor(tx *gorm.DB, t Target) (deploymentRow, error) {
 	if _, err := accounts.Take(d.db.Lock(tx, store.LockChange), t.Account); err != nil {
 		return row, err
 	}
-	if row, err = d.named(tx, t); err != nil || row.live() {
+	if row, err = d.targetRow(tx, t); err != nil || row.isLive() {
 		return row, err
 	}
 	var count int64
@@ -167,7 +167,7 @@ func (d *Deployments) findFor(tx *gorm.DB, t Target) (deploymentRow, error) {
 	return row, nil
 }
 
-func (d *Deployments) named(tx *gorm.DB, t Target) (deploymentRow, error) {
+func (d *Deployments) targetRow(tx *gorm.DB, t Target) (deploymentRow, error) {
 	var row deploymentRow
 	err := d.db.Lock(tx.Where("name = ?", t.deployment()), store.LockChange).Take(&row).Error
 	switch {
@@ -181,13 +181,13 @@ func (d *Deployments) named(tx *gorm.DB, t Target) (deploymentRow, error) {
 	return row, nil
 }
 
-func (r *deploymentRow) live() bool { return r.Name != "" && r.RemovedAt == 0 }
+func (r *deploymentRow) isLive() bool { return r.Name != "" && r.RemovedAt == 0 }
 
 // takeFor returns the deployment of the target, locked. It makes a missing deployment, and resets
 // one that was removed. Both have version 0 until the caller sets one.
 func (d *Deployments) takeFor(tx *gorm.DB, t Target, sub string, now time.Time) (deploymentRow, error) {
 	row, err := d.findFor(tx, t)
-	if err != nil || row.live() {
+	if err != nil || row.isLive() {
 		return row, err
 	}
 	made := deploymentRow{

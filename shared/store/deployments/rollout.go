@@ -9,8 +9,8 @@ import (
 	"waybill.dev/shared/store"
 )
 
-// Served is a deployment as gateways get it.
-type Served struct {
+// ServedDeployment is a deployment as gateways get it.
+type ServedDeployment struct {
 	Name        string
 	Account     string
 	State       domain.DeploymentState
@@ -20,8 +20,8 @@ type Served struct {
 
 // Served returns the deployments of all accounts that changed after version since, removed ones
 // included, and the version that this covers. since 0: all that exist.
-func (d *Deployments) Served(ctx context.Context, since int64) ([]Served, int64, error) {
-	var served []Served
+func (d *Deployments) Served(ctx context.Context, since int64) ([]ServedDeployment, int64, error) {
+	var served []ServedDeployment
 	var version int64
 	err := d.db.Snapshot(ctx, func(tx *gorm.DB) error {
 		if err := tx.Model(&versionRow{}).Where("id = 1").Pluck("version", &version).Error; err != nil {
@@ -35,9 +35,9 @@ func (d *Deployments) Served(ctx context.Context, since int64) ([]Served, int64,
 		if err := query.Select("name", "account", "state", "active_build", "removed_at").Find(&rows).Error; err != nil {
 			return err
 		}
-		served = make([]Served, len(rows))
+		served = make([]ServedDeployment, len(rows))
 		for i, row := range rows {
-			served[i] = Served{row.Name, row.Account, domain.DeploymentState(row.State), row.ActiveBuild, !row.RemovedAt.Time().IsZero()}
+			served[i] = ServedDeployment{row.Name, row.Account, domain.DeploymentState(row.State), row.ActiveBuild, !row.RemovedAt.Time().IsZero()}
 		}
 		return nil
 	})

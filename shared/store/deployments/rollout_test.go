@@ -15,8 +15,8 @@ import (
 	"waybill.dev/shared/store/storetest"
 )
 
-func deployed(project string) deploymentstest.Deployed {
-	return deploymentstest.Deployed{
+func deployed(project string) deploymentstest.Deployment {
+	return deploymentstest.Deployment{
 		Account: domain.DefaultAccount, Project: project, Branch: "main", Format: "zip", Archive: []byte("PK of " + project),
 		Variables: map[string]string{"TOKEN": "canary"},
 	}
@@ -39,7 +39,7 @@ func TestServed(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, kind storetest.Kind) {
 		db, d := opened(t, kind)
 		since := int64(0)
-		learns := func(want ...deployments.Served) {
+		learns := func(want ...deployments.ServedDeployment) {
 			t.Helper()
 			got, version, err := d.Served(t.Context(), since)
 			now, versionErr := d.GatewayVersion(t.Context())
@@ -47,7 +47,7 @@ func TestServed(t *testing.T) {
 				t.Fatalf("version %d, %v; it is %d, %v", version, err, now, versionErr)
 			}
 			since = version
-			slices.SortFunc(got, func(a, b deployments.Served) int { return strings.Compare(a.Name, b.Name) })
+			slices.SortFunc(got, func(a, b deployments.ServedDeployment) int { return strings.Compare(a.Name, b.Name) })
 			if !slices.Equal(got, want) {
 				t.Errorf("learns %+v, want %+v", got, want)
 			}
@@ -56,15 +56,15 @@ func TestServed(t *testing.T) {
 		a, b := deployed("a"), deployed("b")
 		a.Set(t, db, domain.DeploymentBuilding)
 		first := b.Activate(t, db)
-		learns(deployments.Served{Name: a.Name(), Account: a.Account, State: domain.DeploymentBuilding}, deployments.Served{Name: b.Name(), Account: b.Account, State: domain.DeploymentStarted, ActiveBuild: first})
+		learns(deployments.ServedDeployment{Name: a.Name(), Account: a.Account, State: domain.DeploymentBuilding}, deployments.ServedDeployment{Name: b.Name(), Account: b.Account, State: domain.DeploymentStarted, ActiveBuild: first})
 		learns()
 		second := b.Activate(t, db)
-		learns(deployments.Served{Name: b.Name(), Account: b.Account, State: domain.DeploymentStarted, ActiveBuild: second})
+		learns(deployments.ServedDeployment{Name: b.Name(), Account: b.Account, State: domain.DeploymentStarted, ActiveBuild: second})
 		b.Remove(t, db)
 		a.Set(t, db, domain.DeploymentErrored)
-		learns(deployments.Served{Name: a.Name(), Account: a.Account, State: domain.DeploymentErrored}, deployments.Served{Name: b.Name(), Account: b.Account, State: domain.DeploymentStarted, Removed: true})
+		learns(deployments.ServedDeployment{Name: a.Name(), Account: a.Account, State: domain.DeploymentErrored}, deployments.ServedDeployment{Name: b.Name(), Account: b.Account, State: domain.DeploymentStarted, Removed: true})
 		since = 0
-		learns(deployments.Served{Name: a.Name(), Account: a.Account, State: domain.DeploymentErrored})
+		learns(deployments.ServedDeployment{Name: a.Name(), Account: a.Account, State: domain.DeploymentErrored})
 	})
 }
 

@@ -10,7 +10,7 @@ import (
 
 // NextVersion takes the next version of everything that gateways serve, for changes in the tables
 // of other packages. Take it last in the transaction: until that ends, other such changes wait.
-func NextVersion(ctx context.Context, tx *gorm.DB) (int64, error) { return bump(ctx, tx) }
+func NextVersion(ctx context.Context, tx *gorm.DB) (int64, error) { return nextVersion(ctx, tx) }
 
 // MadeBy returns the maker of a row, in the form of the audit log, for changes that are made later
 // without a request.

@@ -49,18 +49,18 @@ func (s *Domains) ACME(ctx context.Context, key string) ([]byte, time.Time, erro
 // ACMEKeys returns the key itself, if it exists, and the keys below it. All keys are below the empty one.
 func (s *Domains) ACMEKeys(ctx context.Context, key string) ([]string, error) {
 	var keys []string
-	err := below(s.db.Reading(ctx).Model(&acmeRow{}), key).Order("key").Pluck("key", &keys).Error
+	err := keyAndBelow(s.db.Reading(ctx).Model(&acmeRow{}), key).Order("key").Pluck("key", &keys).Error
 	return keys, store.Wrap("list storage of certificates", err)
 }
 
 // DeleteACME removes the key and those below it.
 func (s *Domains) DeleteACME(ctx context.Context, key string) error {
-	err := s.db.Again(ctx, func() error { return below(s.db.Writing(ctx), key).Delete(&acmeRow{}).Error })
+	err := s.db.Again(ctx, func() error { return keyAndBelow(s.db.Writing(ctx), key).Delete(&acmeRow{}).Error })
 	return store.Wrap("delete from storage of certificates", err)
 }
 
-// below narrows a query to a key and the keys below it. '0' is the character after '/'.
-func below(query *gorm.DB, key string) *gorm.DB {
+// keyAndBelow narrows a query to a key and the keys below it. '0' is the character after '/'.
+func keyAndBelow(query *gorm.DB, key string) *gorm.DB {
 	if key == "" {
 		return query.Where("key > ''")
 	}

@@ -68,7 +68,7 @@ func (s *Domains) CreateCustomDomain(ctx context.Context, d domain.CustomDomain,
 	if verified {
 		row.VerifiedAt = row.CreatedAt
 	} else {
-		row.NextCheckAt = store.InstantOf(now.Add(domain.DomainCheckOften))
+		row.NextCheckAt = store.InstantOf(now.Add(domain.DomainFirstCheckInterval))
 	}
 	err := s.db.Tx(ctx, func(tx *gorm.DB) error {
 		if _, err := accounts.Take(s.db.Lock(tx, store.LockChange), d.Account); err != nil {
@@ -77,16 +77,16 @@ func (s *Domains) CreateCustomDomain(ctx context.Context, d domain.CustomDomain,
 		if err := s.mayHave(tx, &row); err != nil {
 			return err
 		}
-		if err := s.lead(tx, &row); err != nil {
+		if err := s.checkDeployment(tx, &row); err != nil {
 			return err
 		}
 		if err := tx.Create(&row).Error; err != nil {
 			return fmt.Errorf("insert custom domain: %w", err)
 		}
-		if err := s.note(ctx, tx, auditlog.ActionCreateDomain, &row); err != nil {
+		if err := s.auditChange(ctx, tx, auditlog.ActionCreateDomain, &row); err != nil {
 			return err
 		}
-		return s.changed(ctx, tx, &row)
+		return s.saveRow(ctx, tx, &row)
 	})
 	if err != nil {
 		return domain.CustomDomain{}, store.Wrap("create custom domain", err)
@@ -111,14 +111,14 @@ func (s *Domains) mayHave(tx *gorm.DB, row *domainRow) error {
 	return nil
 }
 
-// lead checks the deployment that a domain leads to. If the domain is a default, lead makes it the
+// checkDeployment checks the deployment that a domain leads to. If the domain is a default, lead makes it the
 // only default of the deployment.
-func (s *Domains) lead(tx *gorm.DB, row *domainRow) error {
+func (s *Domains) checkDeployment(tx *gorm.DB, row *domainRow) error {
 	if row.Deployment == "" {
 		row.IsDefault = false
 		return nil
 	}
-	var found place
+	var found deploymentData
 	result := s.db.Lock(tx.Table("gateway_deployments"), store.LockChange).Select("name", "environment_type").
 		Where("name = ? AND account = ? AND removed_at IS NULL", row.Deployment, row.Account).Limit(1).Find(&found)
 	switch {
@@ -152,7 +152,7 @@ func (s *Domains) ListCustomDomains(ctx context.Context, account string, page st
 			return err
 		}
 		total = n
-		list, err = whole(tx, rows)
+		list, err = withDetails(tx, rows)
 		return err
 	})
 	return list, total, store.Wrap("list custom domains", err)
@@ -162,11 +162,11 @@ func (s *Domains) ListCustomDomains(ctx context.Context, account string, page st
 func (s *Domains) GetCustomDomain(ctx context.Context, account, hostname string) (domain.CustomDomain, error) {
 	var got domain.CustomDomain
 	err := s.db.Snapshot(ctx, func(tx *gorm.DB) error {
-		row, err := s.take(tx, account, hostname, store.LockNone)
+		row, err := s.getRow(tx, account, hostname, store.LockNone)
 		if err != nil {
 			return err
 		}
-		list, err := whole(tx, []domainRow{row})
+		list, err := withDetails(tx, []domainRow{row})
 		if err != nil {
 			return err
 		}
@@ -179,7 +179,7 @@ func (s *Domains) GetCustomDomain(ctx context.Context, account, hostname string)
 // UpdateCustomDomain changes where a domain leads.
 func (s *Domains) UpdateCustomDomain(ctx context.Context, account, hostname string, change Change) (domain.CustomDomain, error) {
 	err := s.db.Tx(ctx, func(tx *gorm.DB) error {
-		row, err := s.take(tx, account, hostname, store.LockChange)
+		row, err := s.getRow(tx, account, hostname, store.LockChange)
 		if err != nil {
 			return err
 		}
@@ -193,14 +193,14 @@ func (s *Domains) UpdateCustomDomain(ctx context.Context, account, hostname stri
 		if change.IsDefault != nil {
 			row.IsDefault = *change.IsDefault
 		}
-		if err := s.lead(tx, &row); err != nil {
+		if err := s.checkDeployment(tx, &row); err != nil {
 			return err
 		}
 		row.UpdatedAt = store.InstantOf(s.db.Now())
-		if err := s.note(ctx, tx, auditlog.ActionUpdateDomain, &row); err != nil {
+		if err := s.auditChange(ctx, tx, auditlog.ActionUpdateDomain, &row); err != nil {
 			return err
 		}
-		return s.changed(ctx, tx, &row)
+		return s.saveRow(ctx, tx, &row)
 	})
 	if err != nil {
 		return domain.CustomDomain{}, store.Wrap("update custom domain", err)
@@ -218,14 +218,14 @@ func (s *Domains) DeleteCustomDomain(ctx context.Context, account, hostname, dep
 		if _, err := s.holder(tx, hostname); err != nil { // first, as in a look at DNS, so that the two don't deadlock
 			return err
 		}
-		row, err := s.take(tx, account, hostname, store.LockChange)
+		row, err := s.getRow(tx, account, hostname, store.LockChange)
 		if err != nil {
 			return err
 		}
 		if deployment != "" && deployment != row.Deployment {
 			return domain.ErrNotFound
 		}
-		if err := s.note(ctx, tx, auditlog.ActionDeleteDomain, &row); err != nil {
+		if err := s.auditChange(ctx, tx, auditlog.ActionDeleteDomain, &row); err != nil {
 			return err
 		}
 		if row.NoticeAt != 0 {
@@ -246,11 +246,11 @@ func (s *Domains) remove(ctx context.Context, tx *gorm.DB, row *domainRow) error
 	}
 	row.RemovedAt, row.NextCheckAt, row.NoticeAt = store.InstantOf(s.db.Now()), 0, 0
 	row.UpdatedAt = row.RemovedAt
-	return s.changed(ctx, tx, row)
+	return s.saveRow(ctx, tx, row)
 }
 
-// take returns the row of a domain that was not removed.
-func (s *Domains) take(tx *gorm.DB, account, hostname, lock string) (domainRow, error) {
+// getRow returns the row of a domain that was not removed.
+func (s *Domains) getRow(tx *gorm.DB, account, hostname, lock string) (domainRow, error) {
 	var row domainRow
 	if !store.Storable(account, hostname) {
 		return row, domain.ErrNotFound
@@ -259,8 +259,8 @@ func (s *Domains) take(tx *gorm.DB, account, hostname, lock string) (domainRow, 
 	return row, err
 }
 
-// whole returns domains together with the data that they show about their deployments and certificates.
-func whole(tx *gorm.DB, rows []domainRow) ([]domain.CustomDomain, error) {
+// withDetails returns domains together with the data that they show about their deployments and certificates.
+func withDetails(tx *gorm.DB, rows []domainRow) ([]domain.CustomDomain, error) {
 	list := make([]domain.CustomDomain, len(rows))
 	names, ids, hosts := make([]string, len(rows)), make([]string, len(rows)), make([]string, len(rows))
 	for i := range rows {
@@ -273,7 +273,7 @@ func whole(tx *gorm.DB, rows []domainRow) ([]domain.CustomDomain, error) {
 	if len(rows) == 0 {
 		return list, nil
 	}
-	var places []place
+	var places []deploymentData
 	if err := tx.Table("gateway_deployments").Select("name", "project", "branch", "environment_type").Where("name IN ?", names).Find(&places).Error; err != nil {
 		return nil, fmt.Errorf("read deployments of custom domains: %w", err)
 	}
@@ -293,7 +293,7 @@ func whole(tx *gorm.DB, rows []domainRow) ([]domain.CustomDomain, error) {
 
 // describe adds the data of its deployment and its certificate to a domain. An uploaded certificate
 // takes precedence over one from an authority. Only the account that has the hostname sees the latter.
-func describe(d *domain.CustomDomain, places []place, uploaded []certificateRow, states []stateRow) {
+func describe(d *domain.CustomDomain, places []deploymentData, uploaded []certificateRow, states []stateRow) {
 	for _, p := range places {
 		if p.Name == d.Deployment {
 			d.Project, d.Branch, d.EnvironmentType = p.Project, p.Branch, domain.EnvironmentType(p.EnvironmentType)
@@ -311,12 +311,12 @@ func describe(d *domain.CustomDomain, places []place, uploaded []certificateRow,
 	}
 }
 
-func (s *Domains) note(ctx context.Context, tx *gorm.DB, action string, row *domainRow) error {
+func (s *Domains) auditChange(ctx context.Context, tx *gorm.DB, action string, row *domainRow) error {
 	return s.audit.Note(ctx, tx, action, row.Account, domain.Resource{Type: auditlog.ResourceDomain, ID: row.ID, Name: row.Hostname})
 }
 
-// changed writes the columns of a row that can change, with the next version. Call it last in the transaction.
-func (s *Domains) changed(ctx context.Context, tx *gorm.DB, row *domainRow) error {
+// saveRow writes the columns of a row that can change, with the next version. Call it last in the transaction.
+func (s *Domains) saveRow(ctx context.Context, tx *gorm.DB, row *domainRow) error {
 	var err error
 	if row.Version, err = deployments.NextVersion(ctx, tx); err != nil {
 		return err

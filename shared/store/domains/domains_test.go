@@ -61,7 +61,7 @@ func (b *bench) addAccount(t *testing.T, name string) {
 }
 
 // look notes that the TXT record has the proofs.
-func (b *bench) look(t *testing.T, d domain.CustomDomain, proofs ...domain.CustomDomain) domains.Noted {
+func (b *bench) look(t *testing.T, d domain.CustomDomain, proofs ...domain.CustomDomain) domains.CheckResult {
 	t.Helper()
 	answer := domains.Answer{Known: true}
 	for _, proof := range proofs {
@@ -173,7 +173,7 @@ func testPasses(t *testing.T, b *bench) {
 	}
 	proof := domains.Answer{Known: true, Proofs: []string{wants.Token}}
 	noted, err := b.NoteAnswer(t.Context(), wants, proof)
-	if err != nil || noted.Domain.Active() || !noted.Changed || noted.Taken || !noted.Domain.NoticeUntil().Equal(b.DB.Now().Add(domain.DomainNoticeTime)) {
+	if err != nil || noted.Domain.Active() || !noted.Changed || noted.HeldByOther || !noted.Domain.NoticeUntil().Equal(b.DB.Now().Add(domain.DomainNoticeTime)) {
 		t.Fatalf("%+v, %v", noted, err)
 	}
 	for hour := range int(domain.DomainNoticeTime / time.Hour) {

@@ -29,11 +29,11 @@ type Answer struct {
 	Link string
 }
 
-// Noted is the result of an answer of DNS.
-type Noted struct {
+// CheckResult is the result of an answer of DNS.
+type CheckResult struct {
 	Domain domain.CustomDomain
-	// Taken means that the account has shown its proof, but another account has the hostname.
-	Taken bool
+	// HeldByOther means that the account has shown its proof, but another account has the hostname.
+	HeldByOther bool
 	// Changed means that the hostname has passed to another account, or that there may be an alert.
 	Changed bool
 }
@@ -41,7 +41,7 @@ type Noted struct {
 // NoteAnswer writes the answer of DNS about a domain. An account that shows its proof gets a hostname that no account
 // has. If another account has the hostname and its proof is gone, that account is given notice. After
 // domain.DomainNoticeTime the hostname passes, if neither proof has changed by then.
-func (s *Domains) NoteAnswer(ctx context.Context, d domain.CustomDomain, answer Answer) (Noted, error) {
+func (s *Domains) NoteAnswer(ctx context.Context, d domain.CustomDomain, answer Answer) (CheckResult, error) {
 	noted, err := s.noteAnswer(ctx, d, answer)
 	if errors.Is(err, domain.ErrConflict) { // another account was first, a moment ago
 		noted, err = s.noteAnswer(ctx, d, answer)
@@ -52,8 +52,8 @@ func (s *Domains) NoteAnswer(ctx context.Context, d domain.CustomDomain, answer 
 	return noted, store.Wrap("note what DNS answered", err)
 }
 
-// look is one check of DNS for a domain, in a transaction.
-type look struct {
+// domainCheck is one check of DNS for a domain, in a transaction.
+type domainCheck struct {
 	*Domains
 
 	tx     *gorm.DB
@@ -62,12 +62,12 @@ type look struct {
 	row    *domainRow // the domain
 	holder *domainRow // the domain that has the hostname, perhaps row; nil: none has it
 	rival  *domainRow // the domain that the hostname will pass to, perhaps row; nil: none
-	noted  Noted
+	result CheckResult
 }
 
-func (s *Domains) noteAnswer(ctx context.Context, d domain.CustomDomain, answer Answer) (noted Noted, err error) {
+func (s *Domains) noteAnswer(ctx context.Context, d domain.CustomDomain, answer Answer) (noted CheckResult, err error) {
 	err = s.db.Tx(ctx, func(tx *gorm.DB) error {
-		l := &look{Domains: s, tx: tx, now: store.InstantOf(s.db.Now()), answer: answer}
+		l := &domainCheck{Domains: s, tx: tx, now: store.InstantOf(s.db.Now()), answer: answer}
 		if len(answer.Proofs) > 0 { // there may be an alert
 			if err := s.db.AddsEvents(tx); err != nil {
 				return err
@@ -79,21 +79,21 @@ func (s *Domains) noteAnswer(ctx context.Context, d domain.CustomDomain, answer 
 		if l.row.ID != d.ID {
 			return nil // the domain was made again
 		}
-		err := l.judge(ctx)
-		noted = l.noted
+		err := l.decideHolder(ctx)
+		noted = l.result
 		return err
 	})
 	return noted, err
 }
 
 // read locks the rows of the hostname, always in the same order: first that of the account that has it.
-func (l *look) read(d domain.CustomDomain) (err error) {
+func (l *domainCheck) read(d domain.CustomDomain) (err error) {
 	if l.holder, err = l.Domains.holder(l.tx, d.Hostname); err != nil {
 		return err
 	}
 	l.row = l.holder
 	if l.holder == nil || l.holder.ID != d.ID {
-		row, err := l.take(l.tx, d.Account, d.Hostname, store.LockChange)
+		row, err := l.getRow(l.tx, d.Account, d.Hostname, store.LockChange)
 		if err != nil {
 			return err
 		}
@@ -102,7 +102,7 @@ func (l *look) read(d domain.CustomDomain) (err error) {
 	if l.holder == nil || l.holder.NoticeAt == 0 { // without a notice the holder keeps the hostname
 		return nil
 	}
-	if l.rival, err = l.noticed(d.Hostname); err == nil && l.rival != nil && l.rival.ID == l.row.ID {
+	if l.rival, err = l.nextHolder(d.Hostname); err == nil && l.rival != nil && l.rival.ID == l.row.ID {
 		l.rival = l.row
 	}
 	return err
@@ -110,15 +110,15 @@ func (l *look) read(d domain.CustomDomain) (err error) {
 
 // holder locks and returns the row of the account that has a hostname; nil: no account has it.
 func (s *Domains) holder(tx *gorm.DB, hostname string) (*domainRow, error) {
-	return s.one(tx, "hostname = ? AND verified_at IS NOT NULL AND removed_at IS NULL", hostname)
+	return s.lockOne(tx, "hostname = ? AND verified_at IS NOT NULL AND removed_at IS NULL", hostname)
 }
 
-// noticed locks and returns the row of the account to which a hostname will pass; nil: there is none.
-func (l *look) noticed(hostname string) (*domainRow, error) {
-	return l.one(l.tx, "hostname = ? AND notice_at IS NOT NULL AND verified_at IS NULL AND removed_at IS NULL", hostname)
+// nextHolder locks and returns the row of the account to which a hostname will pass; nil: there is none.
+func (l *domainCheck) nextHolder(hostname string) (*domainRow, error) {
+	return l.lockOne(l.tx, "hostname = ? AND notice_at IS NOT NULL AND verified_at IS NULL AND removed_at IS NULL", hostname)
 }
 
-func (s *Domains) one(tx *gorm.DB, condition string, values ...any) (*domainRow, error) {
+func (s *Domains) lockOne(tx *gorm.DB, condition string, values ...any) (*domainRow, error) {
 	var row domainRow
 	result := s.db.Lock(tx, store.LockChange).Where(condition, values...).Limit(1).Find(&row)
 	if result.Error != nil {
@@ -130,27 +130,29 @@ func (s *Domains) one(tx *gorm.DB, condition string, values ...any) (*domainRow,
 	return &row, nil
 }
 
-func (l *look) proven(row *domainRow) bool { return slices.Contains(l.answer.Proofs, row.Token) }
+func (l *domainCheck) hasProof(row *domainRow) bool {
+	return slices.Contains(l.answer.Proofs, row.Token)
+}
 
-// judge decides which account has the hostname.
-func (l *look) judge(ctx context.Context) error {
+// decideHolder decides which account has the hostname.
+func (l *domainCheck) decideHolder(ctx context.Context) error {
 	l.row.CheckedAt = l.now
 	if l.row != l.holder {
-		l.row.say(l.answer.Words...)
+		l.row.setAnswers(l.answer.Words...)
 	}
-	switch wants := l.row != l.holder && l.proven(l.row); {
+	switch wants := l.row != l.holder && l.hasProof(l.row); {
 	case !l.answer.Known:
 	case l.holder == nil && wants:
 		return l.verify(ctx, l.row, auditlog.ActionVerifyDomain)
 	case l.row == l.holder, wants, l.row == l.rival:
-		return l.compare(ctx, wants)
+		return l.compareProofs(ctx, wants)
 	}
-	return l.keep(l.row)
+	return l.saveRows(l.row)
 }
 
-// compare compares the proof of the account that has the hostname with that of the account that wants it.
-func (l *look) compare(ctx context.Context, wants bool) error {
-	has := l.proven(l.holder)
+// compareProofs compares the proof of the account that has the hostname with that of the account that wants it.
+func (l *domainCheck) compareProofs(ctx context.Context, wants bool) error {
+	has := l.hasProof(l.holder)
 	if has {
 		l.holder.ProvenAt = l.now
 	}
@@ -158,25 +160,25 @@ func (l *look) compare(ctx context.Context, wants bool) error {
 	switch {
 	case l.rival == nil && wants && !has:
 		l.rival, taken = l.row, false
-		if err := l.contest(ctx); err != nil {
+		if err := l.giveNotice(ctx); err != nil {
 			return err
 		}
 	case l.rival == nil:
-	case has || !l.proven(l.rival):
-		if err := l.end(ctx); err != nil {
+	case has || !l.hasProof(l.rival):
+		if err := l.endNotice(ctx); err != nil {
 			return err
 		}
 	case l.now.Time().Sub(l.holder.NoticeAt.Time()) >= domain.DomainNoticeTime:
-		return l.move(ctx)
+		return l.passHostname(ctx)
 	case l.rival == l.row:
 		taken = false
-		l.rival.announce()
+		l.rival.announcePass()
 	}
 	if taken {
-		l.noted.Taken = true
-		l.row.say(takenWords(has))
+		l.result.HeldByOther = true
+		l.row.setAnswers(takenWords(has))
 	}
-	return l.keep(l.row, l.holder, l.rival)
+	return l.saveRows(l.row, l.holder, l.rival)
 }
 
 func takenWords(has bool) string {
@@ -186,65 +188,65 @@ func takenWords(has bool) string {
 	return "Another account asked for the hostname before, and its proof is in the TXT record, too. If the hostname is yours, remove that value."
 }
 
-// contest gives notice to the account that has the hostname.
-func (l *look) contest(ctx context.Context) error {
+// giveNotice gives notice to the account that has the hostname.
+func (l *domainCheck) giveNotice(ctx context.Context) error {
 	for _, row := range []*domainRow{l.holder, l.rival} {
-		row.NoticeAt, row.NextCheckAt = l.now, store.InstantOf(l.now.Time().Add(domain.DomainCheckRarely))
+		row.NoticeAt, row.NextCheckAt = l.now, store.InstantOf(l.now.Time().Add(domain.DomainLaterCheckInterval))
 		if err := l.audit(ctx, auditlog.ActionContestDomain, row); err != nil {
 			return err
 		}
 	}
-	until := l.rival.announce()
-	l.holder.say("The proof of this account is not in the TXT record any more, and another account has a newer one. Set the record again before " + until + ", or the hostname passes to that account.")
-	l.noted.Changed = true
+	until := l.rival.announcePass()
+	l.holder.setAnswers("The proof of this account is not in the TXT record any more, and another account has a newer one. Set the record again before " + until + ", or the hostname passes to that account.")
+	l.result.Changed = true
 	return l.alert(ctx, domain.DomainContested, domainAlert{Hostname: l.holder.Hostname, NoticeUntil: until, Link: l.answer.Link})
 }
 
-// announce sets the message for the account to which the hostname will pass, and returns the earliest time of that.
-func (r *domainRow) announce() (until string) {
+// announcePass sets the message for the account to which the hostname will pass, and returns the earliest time of that.
+func (r *domainRow) announcePass() (until string) {
 	until = r.NoticeAt.Time().Add(domain.DomainNoticeTime).Format(time.RFC3339)
-	r.say("Another account has the hostname, and its proof is gone. The hostname passes to this account on " + until + " at the earliest, if this account's proof is in the TXT record until then and the other one is not.")
+	r.setAnswers("Another account has the hostname, and its proof is gone. The hostname passes to this account on " + until + " at the earliest, if this account's proof is in the TXT record until then and the other one is not.")
 	return until
 }
 
-// end takes a notice back: the proof of the account that has the hostname is there again, or that of the account that
+// endNotice takes a notice back: the proof of the account that has the hostname is there again, or that of the account that
 // wants it is gone.
-func (l *look) end(ctx context.Context) error {
+func (l *domainCheck) endNotice(ctx context.Context) error {
 	for _, row := range []*domainRow{l.holder, l.rival} {
 		row.NoticeAt = 0
 		if err := l.audit(ctx, auditlog.ActionKeepDomain, row); err != nil {
 			return err
 		}
 	}
-	l.holder.say()
+	l.holder.setAnswers()
 	switch {
-	case l.proven(l.rival):
-		l.rival.say(takenWords(true))
+	case l.hasProof(l.rival):
+		l.rival.setAnswers(takenWords(true))
 	case l.rival != l.row:
-		l.rival.say("The proof of this account is not in the TXT record any more.")
+		l.rival.setAnswers("The proof of this account is not in the TXT record any more.")
 	}
 	return nil
 }
 
 // endOther ends the notice of the other account's domain when one of the two is deleted.
 func (s *Domains) endOther(ctx context.Context, tx *gorm.DB, row *domainRow) error {
-	other, err := s.one(tx, "hostname = ? AND id <> ? AND notice_at IS NOT NULL AND removed_at IS NULL", row.Hostname, row.ID)
+	other, err := s.lockOne(tx, "hostname = ? AND id <> ? AND notice_at IS NOT NULL AND removed_at IS NULL", row.Hostname, row.ID)
 	if err != nil || other == nil {
 		return err
 	}
-	l := &look{Domains: s, tx: tx, row: row}
+	l := &domainCheck{Domains: s, tx: tx, row: row}
 	other.NoticeAt = 0
-	other.say()
+	other.setAnswers()
 	if other.VerifiedAt != 0 { // this account keeps the hostname; otherwise no account has it
 		if err := l.audit(ctx, auditlog.ActionKeepDomain, other); err != nil {
 			return err
 		}
 	}
-	return l.keep(other)
+	return l.saveRows(other)
 }
 
-// move passes the hostname on. The account that had it then has a domain that waits.
-func (l *look) move(ctx context.Context) error {
+// passHostname passes the hostname on. The account that had it then has a domain that waits.
+func (l *domainCheck) passHostname(ctx context.Context) error {
 	lost := *l.holder
 	if err := l.audit(ctx, auditlog.ActionMoveDomain, l.holder); err != nil {
 		return err
@@ -253,8 +255,8 @@ func (l *look) move(ctx context.Context) error {
 		return err
 	}
 	lost.ID, lost.Version, lost.CreatedAt, lost.UpdatedAt, lost.LostAt = store.NewID(prefixID, idLength), l.holder.Version, l.now, l.now, l.now
-	lost.VerifiedAt, lost.NoticeAt, lost.NextCheckAt = 0, 0, store.InstantOf(l.now.Time().Add(domain.DomainCheckOften))
-	lost.say("The hostname has passed to another account, which has a newer proof.")
+	lost.VerifiedAt, lost.NoticeAt, lost.NextCheckAt = 0, 0, store.InstantOf(l.now.Time().Add(domain.DomainFirstCheckInterval))
+	lost.setAnswers("The hostname has passed to another account, which has a newer proof.")
 	if err := l.tx.Create(&lost).Error; err != nil {
 		return fmt.Errorf("insert custom domain: %w", err)
 	}
@@ -266,31 +268,31 @@ func (l *look) move(ctx context.Context) error {
 	if err := l.alert(ctx, domain.DomainMoved, domainAlert{Hostname: lost.Hostname, Link: l.answer.Link}); err != nil {
 		return err
 	}
-	l.rival.say()
+	l.rival.setAnswers()
 	l.rival.CheckedAt = l.now
 	return l.verify(ctx, l.rival, auditlog.ActionMoveDomain)
 }
 
 // verify gives the hostname to the account of a row.
-func (l *look) verify(ctx context.Context, row *domainRow, action string) error {
+func (l *domainCheck) verify(ctx context.Context, row *domainRow, action string) error {
 	row.VerifiedAt, row.UpdatedAt, row.ProvenAt, row.LostAt, row.NoticeAt = l.now, l.now, l.now, 0, 0
 	d, err := row.domain()
 	if err != nil {
 		return err
 	}
 	row.NextCheckAt = store.InstantOf(d.NextCheck(l.now.Time()))
-	l.noted.Changed = true
+	l.result.Changed = true
 	if err := l.audit(ctx, action, row); err != nil {
 		return err
 	}
-	return l.changed(ctx, l.tx, row)
+	return l.saveRow(ctx, l.tx, row)
 }
 
-// say sets the message for the account about its domain.
-func (r *domainRow) say(words ...string) { r.Answers = writeAnswers(words) }
+// setAnswers sets the message for the account about its domain.
+func (r *domainRow) setAnswers(words ...string) { r.Answers = writeAnswers(words) }
 
-// keep writes the columns of rows that a look may change and that gateways need not know. Rows may be nil, or the same.
-func (l *look) keep(rows ...*domainRow) error {
+// saveRows writes the columns of rows that a look may change and that gateways need not know. Rows may be nil, or the same.
+func (l *domainCheck) saveRows(rows ...*domainRow) error {
 	for i, row := range rows {
 		if row == nil || slices.Contains(rows[:i], row) {
 			continue
@@ -305,11 +307,11 @@ func (l *look) keep(rows ...*domainRow) error {
 
 // audit writes to the audit log of a row's account. If that is not the account of the checked domain, or if the check
 // was not asked for, the caller is the maker of the row's domain.
-func (l *look) audit(ctx context.Context, action string, row *domainRow) error {
+func (l *domainCheck) audit(ctx context.Context, action string, row *domainRow) error {
 	if _, ok := auditlog.CallerOf(ctx); !ok || row != l.row {
 		ctx = auditlog.WithCaller(ctx, deployments.MadeBy(row.Account, row.CreatedBy, row.CreatedKey))
 	}
-	return l.note(ctx, l.tx, action, row)
+	return l.auditChange(ctx, l.tx, action, row)
 }
 
 // domainAlert is the data of an alert about a hostname.
@@ -320,6 +322,6 @@ type domainAlert struct {
 }
 
 // alert adds an alert for the account that has the hostname.
-func (l *look) alert(ctx context.Context, kind domain.EventType, data domainAlert) error {
+func (l *domainCheck) alert(ctx context.Context, kind domain.EventType, data domainAlert) error {
 	return pipeline.AddAlert(ctx, l.db, l.tx, l.holder.Account, kind, data)
 }

@@ -73,8 +73,8 @@ type stateRow struct {
 
 func (*stateRow) TableName() string { return "gateway_acme_states" }
 
-// place has the data of a deployment that its domains show.
-type place struct {
+// deploymentData has the data of a deployment that its domains show.
+type deploymentData struct {
 	Name            string
 	Project         string
 	Branch          string

@@ -12,8 +12,8 @@ import (
 	"waybill.dev/shared/store"
 )
 
-// Served is a custom domain as gateways get it. An account has or had its hostname.
-type Served struct {
+// ServedDomain is a custom domain as gateways get it. An account has or had its hostname.
+type ServedDomain struct {
 	ID         string
 	Account    string
 	Hostname   string
@@ -37,8 +37,8 @@ type servedRow struct {
 
 // ServedDomains returns the verified domains of all accounts that changed after version since,
 // removed ones included, and the version that this covers. since 0: all that exist.
-func (s *Domains) ServedDomains(ctx context.Context, since int64) ([]Served, int64, error) {
-	var served []Served
+func (s *Domains) ServedDomains(ctx context.Context, since int64) ([]ServedDomain, int64, error) {
+	var served []ServedDomain
 	var version int64
 	err := s.db.Snapshot(ctx, func(tx *gorm.DB) error {
 		if err := tx.Raw("SELECT version FROM gateway_version WHERE id = 1").Scan(&version).Error; err != nil {
@@ -55,9 +55,9 @@ func (s *Domains) ServedDomains(ctx context.Context, since int64) ([]Served, int
 		if err != nil {
 			return fmt.Errorf("read custom domains: %w", err)
 		}
-		served = make([]Served, len(rows))
+		served = make([]ServedDomain, len(rows))
 		for i, r := range rows {
-			served[i] = Served{r.ID, r.Account, r.Hostname, r.Deployment, r.Fingerprint, r.NotAfter.Time(), r.RemovedAt != 0}
+			served[i] = ServedDomain{r.ID, r.Account, r.Hostname, r.Deployment, r.Fingerprint, r.NotAfter.Time(), r.RemovedAt != 0}
 		}
 		return nil
 	})

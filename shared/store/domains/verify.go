@@ -47,7 +47,7 @@ func (s *Domains) ClaimChecks(ctx context.Context, limit int) ([]domain.CustomDo
 // PutCertificate stores an uploaded certificate for a domain, in place of an earlier one.
 func (s *Domains) PutCertificate(ctx context.Context, account, hostname string, c domain.UploadedCertificate) error {
 	err := s.db.Tx(ctx, func(tx *gorm.DB) error {
-		row, err := s.take(tx, account, hostname, store.LockChange)
+		row, err := s.getRow(tx, account, hostname, store.LockChange)
 		if err != nil {
 			return err
 		}
@@ -60,10 +60,10 @@ func (s *Domains) PutCertificate(ctx context.Context, account, hostname string, 
 			return fmt.Errorf("write certificate of custom domain: %w", err)
 		}
 		row.UpdatedAt = now
-		if err := s.note(ctx, tx, auditlog.ActionPutCertificate, &row); err != nil {
+		if err := s.auditChange(ctx, tx, auditlog.ActionPutCertificate, &row); err != nil {
 			return err
 		}
-		return s.changed(ctx, tx, &row)
+		return s.saveRow(ctx, tx, &row)
 	})
 	return store.Wrap("upload certificate of custom domain", err)
 }
@@ -71,7 +71,7 @@ func (s *Domains) PutCertificate(ctx context.Context, account, hostname string, 
 // DeleteCertificate removes the uploaded certificate of a domain.
 func (s *Domains) DeleteCertificate(ctx context.Context, account, hostname string) error {
 	err := s.db.Tx(ctx, func(tx *gorm.DB) error {
-		row, err := s.take(tx, account, hostname, store.LockChange)
+		row, err := s.getRow(tx, account, hostname, store.LockChange)
 		if err != nil {
 			return err
 		}
@@ -83,10 +83,10 @@ func (s *Domains) DeleteCertificate(ctx context.Context, account, hostname strin
 			return domain.ErrNotFound
 		}
 		row.UpdatedAt = store.InstantOf(s.db.Now())
-		if err := s.note(ctx, tx, auditlog.ActionDeleteCertificate, &row); err != nil {
+		if err := s.auditChange(ctx, tx, auditlog.ActionDeleteCertificate, &row); err != nil {
 			return err
 		}
-		return s.changed(ctx, tx, &row)
+		return s.saveRow(ctx, tx, &row)
 	})
 	return store.Wrap("delete certificate of custom domain", err)
 }

@@ -15,9 +15,9 @@ import (
 	"waybill.dev/shared/store"
 )
 
-// Entitled is the subscription of a consumer, with everything that is needed to decide what the
+// Entitlements is the subscription of a consumer, with everything that is needed to decide what the
 // consumer may do.
-type Entitled struct {
+type Entitlements struct {
 	domain.Subscription
 
 	features map[string]entitledFeature
@@ -30,7 +30,7 @@ type entitledFeature struct {
 }
 
 // Grants returns what the subscription grants at a time, in the order of the features' keys.
-func (e *Entitled) Grants(at time.Time) []domain.Grant {
+func (e *Entitlements) Grants(at time.Time) []domain.Grant {
 	phase := e.Plan.Phase(e.Since, at)
 	if phase == nil {
 		return nil
@@ -63,10 +63,10 @@ func (e *Entitled) Grants(at time.Time) []domain.Grant {
 // entitledAtOnce bounds how many consumers one query names.
 const entitledAtOnce = 500
 
-// Entitled returns the subscriptions of consumers, by the consumers' ids. Consumers without a
+// Entitlements returns the subscriptions of consumers, by the consumers' ids. Consumers without a
 // subscription are left out.
-func (m *Metering) Entitled(ctx context.Context, consumers []string) (map[string]*Entitled, error) {
-	found := make(map[string]*Entitled, len(consumers))
+func (m *Metering) Entitlements(ctx context.Context, consumers []string) (map[string]*Entitlements, error) {
+	found := make(map[string]*Entitlements, len(consumers))
 	for part := range slices.Chunk(consumers, entitledAtOnce) {
 		some, err := ReadEntitled(ctx, m.db.Conn(), part)
 		if err != nil {
@@ -77,10 +77,10 @@ func (m *Metering) Entitled(ctx context.Context, consumers []string) (map[string
 	return found, nil
 }
 
-// ReadEntitled is Entitled in a transaction that keeps the subscriptions unchanged until its end.
-func ReadEntitled(ctx context.Context, c store.Conn, consumers []string) (map[string]*Entitled, error) {
-	found := make(map[string]*Entitled)
-	byBucket := make(map[string][]*Entitled)
+// ReadEntitled is Entitlements in a transaction that keeps the subscriptions unchanged until its end.
+func ReadEntitled(ctx context.Context, c store.Conn, consumers []string) (map[string]*Entitlements, error) {
+	found := make(map[string]*Entitlements)
+	byBucket := make(map[string][]*Entitlements)
 	if len(consumers) == 0 {
 		return found, nil
 	}
@@ -90,7 +90,7 @@ func ReadEntitled(ctx context.Context, c store.Conn, consumers []string) (map[st
 		WHERE s.consumer_id `+c.In()+c.ForShare("s"), func(scan store.Scan) error {
 		var bucket, phases string
 		var anchor, since, created, updated store.Instant
-		e := &Entitled{features: map[string]entitledFeature{}}
+		e := &Entitlements{features: map[string]entitledFeature{}}
 		err := scan(&e.ConsumerID, &e.Consumer, &bucket, &anchor, &since, &created, &updated,
 			&e.Plan.ID, &e.Plan.Key, &e.Plan.Version, &e.Plan.Name, (*string)(&e.Plan.BillingCadence), (*string)(&e.Plan.Status), &phases)
 		e.Anchor, e.Since, e.CreatedOn, e.UpdatedOn = anchor.Time(), since.Time(), created.Time(), updated.Time()
@@ -106,7 +106,7 @@ func ReadEntitled(ctx context.Context, c store.Conn, consumers []string) (map[st
 
 // readFeatures gives subscriptions the features of their buckets. For each key, that is the live
 // feature or, if there is none, the one that was archived last.
-func readFeatures(ctx context.Context, c store.Conn, byBucket map[string][]*Entitled) error {
+func readFeatures(ctx context.Context, c store.Conn, byBucket map[string][]*Entitlements) error {
 	buckets := slices.Sorted(maps.Keys(byBucket))
 	return c.Query(ctx, `SELECT f.bucket_id, f.key, f.filters, m.id, m.slug, m.aggregation, m.event_type, m.event_from, m.group_by
 		FROM features f LEFT JOIN meters m ON m.id = f.meter_id
@@ -138,7 +138,7 @@ func ReadUsed(ctx context.Context, c store.Conn, consumer string, g *domain.Gran
 	if g.Meter.EventFrom.After(start) {
 		start = g.Meter.EventFrom
 	}
-	where, values := conditions(g.Filters, 5)
+	where, values := dimsConditions(g.Filters, 5)
 	query := "SELECT CAST(coalesce(sum(" + valueColumn(g.Meter) + "), 0) AS bigint) FROM meter_hours WHERE consumer_id = $1 AND event_type = $2 AND hour >= $3 AND hour < $4" + where
 	err = c.Query(ctx, query, func(scan store.Scan) error { return scan(&used) },
 		append([]any{consumer, g.Meter.EventType, c.Moment(start), c.Moment(end)}, values...)...)
@@ -156,8 +156,8 @@ func valueColumn(meter *domain.Meter) string {
 	return "count"
 }
 
-// conditions returns the conditions of filters by dims, with parameters numbered from first on.
-func conditions(filters map[string]string, first int) (where string, values []any) {
+// dimsConditions returns the conditions of filters by dims, with parameters numbered from first on.
+func dimsConditions(filters map[string]string, first int) (where string, values []any) {
 	var text strings.Builder
 	for _, dim := range slices.Sorted(maps.Keys(filters)) {
 		text.WriteString(" AND " + dimColumn(dim) + " = $" + strconv.Itoa(first+len(values)))

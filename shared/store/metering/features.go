@@ -28,7 +28,7 @@ func (m *Metering) CreateFeature(ctx context.Context, bucket domain.BucketKey, f
 			return err
 		}
 		live := tx.Model(&featureRow{}).Where("bucket_id = ? AND archived_at IS NULL", id)
-		if err := counted(live, domain.MaxFeatures); err != nil {
+		if err := checkLimit(live, domain.MaxFeatures); err != nil {
 			return err
 		}
 		f.CreatedOn = m.db.Now()
@@ -81,7 +81,7 @@ func (m *Metering) noteFeature(ctx context.Context, tx *gorm.DB, action string, 
 	if err != nil {
 		return err
 	}
-	return changed(ctx, tx)
+	return raiseVersion(ctx, tx)
 }
 
 // FeatureFilter selects features of a bucket.

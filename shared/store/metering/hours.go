@@ -68,9 +68,9 @@ func (c Count) Value(a domain.Aggregation) int64 {
 	return c.Events
 }
 
-// sorted returns keys in the order that all writers use, so that two writers
+// sortedKeys returns keys in the order that all writers use, so that two writers
 // of the same rows don't deadlock.
-func sorted(counts map[HourKey]Count) []HourKey {
+func sortedKeys(counts map[HourKey]Count) []HourKey {
 	return slices.SortedFunc(maps.Keys(counts), func(a, b HourKey) int {
 		return cmp.Or(cmp.Compare(a.Consumer, b.Consumer), cmp.Compare(a.EventType, b.EventType), cmp.Compare(a.Hour, b.Hour),
 			cmp.Compare(a.Deployment, b.Deployment), cmp.Compare(a.Route, b.Route), cmp.Compare(a.Method, b.Method), cmp.Compare(a.Status, b.Status))
@@ -80,7 +80,7 @@ func sorted(counts map[HourKey]Count) []HourKey {
 // Add adds counts in a transaction.
 func Add(ctx context.Context, c store.Conn, counts map[HourKey]Count) error {
 	values := make([]any, 0, 10*len(counts))
-	for _, k := range sorted(counts) {
+	for _, k := range sortedKeys(counts) {
 		n := counts[k]
 		values = append(values, k.Bucket, k.Consumer, k.EventType, c.Moment(k.Start()), k.Deployment, k.Route, k.Method, k.Status, n.Events, n.Total)
 	}

@@ -82,14 +82,14 @@ func (m *Metering) takeConsumer(tx *gorm.DB, key ConsumerKey, lock string) (cons
 	return c, err
 }
 
-// changed raises the version that gateways follow. Call it last in a transaction.
-func changed(ctx context.Context, tx *gorm.DB) error {
+// raiseVersion raises the version that gateways follow. Call it last in a transaction.
+func raiseVersion(ctx context.Context, tx *gorm.DB) error {
 	_, err := deployments.NextVersion(ctx, tx)
 	return err
 }
 
-// counted returns domain.ErrLimit when a bucket has the most rows of a table that it may have.
-func counted(query *gorm.DB, most int64) error {
+// checkLimit returns domain.ErrLimit when a bucket has the most rows of a table that it may have.
+func checkLimit(query *gorm.DB, most int64) error {
 	var count int64
 	if err := query.Count(&count).Error; err != nil {
 		return fmt.Errorf("count rows: %w", err)

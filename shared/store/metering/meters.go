@@ -24,7 +24,7 @@ func (m *Metering) CreateMeter(ctx context.Context, meter domain.Meter) (domain.
 		if err != nil {
 			return err
 		}
-		if err := counted(tx.Model(&meterRow{}).Where("bucket_id = ?", bucket), domain.MaxMeters); err != nil {
+		if err := checkLimit(tx.Model(&meterRow{}).Where("bucket_id = ?", bucket), domain.MaxMeters); err != nil {
 			return err
 		}
 		meter.CreatedOn = m.db.Now()
@@ -46,7 +46,7 @@ func (m *Metering) noteMeter(ctx context.Context, tx *gorm.DB, action string, me
 	if err != nil {
 		return err
 	}
-	return changed(ctx, tx)
+	return raiseVersion(ctx, tx)
 }
 
 // ListMeters returns a page of a bucket's meters, and how many the bucket has.

@@ -39,7 +39,7 @@ func (m *Metering) CreatePlan(ctx context.Context, bucket domain.BucketKey, p do
 		if err != nil {
 			return err
 		}
-		if err := counted(tx.Model(&planRow{}).Where("bucket_id = ?", id), domain.MaxPlans); err != nil {
+		if err := checkLimit(tx.Model(&planRow{}).Where("bucket_id = ?", id), domain.MaxPlans); err != nil {
 			return err
 		}
 		if err := m.checkFeatures(tx, id, p.Phases); err != nil {
@@ -101,7 +101,7 @@ func (m *Metering) notePlan(ctx context.Context, tx *gorm.DB, action string, buc
 	if err != nil {
 		return err
 	}
-	return changed(ctx, tx)
+	return raiseVersion(ctx, tx)
 }
 
 // PlanFilter selects plans of a bucket.

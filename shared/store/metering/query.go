@@ -156,7 +156,7 @@ func (m *Metering) query(ctx context.Context, tx *gorm.DB, bucket string, meter 
 		return nil, err
 	}
 	defer rows.Close()
-	sums := &sums{query: q, at: map[string]int{}}
+	sums := &windowSums{query: q, at: map[string]int{}}
 	for rows.Next() {
 		if err := sums.add(rows.Scan); err != nil {
 			return nil, err
@@ -165,14 +165,14 @@ func (m *Metering) query(ctx context.Context, tx *gorm.DB, bucket string, meter 
 	return sums.list, rows.Err()
 }
 
-// sums adds up the rows of hours by windows and groups.
-type sums struct {
+// windowSums adds up the rows of hours by windows and groups.
+type windowSums struct {
 	query *MeterQuery
 	list  []MeterValue
 	at    map[string]int // indexes of list
 }
 
-func (s *sums) add(scan func(...any) error) error {
+func (s *windowSums) add(scan func(...any) error) error {
 	var hour store.Instant
 	var into []any
 	if s.query.Window != "" {

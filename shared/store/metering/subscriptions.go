@@ -21,12 +21,12 @@ var ErrNoPlan = errors.New("there is no such plan")
 var ErrNoSubscription = fmt.Errorf("the consumer has no plan: %w", domain.ErrNotFound)
 
 // GetSubscription returns the subscription of a consumer. ErrNoSubscription: the consumer has no plan.
-func (m *Metering) GetSubscription(ctx context.Context, key ConsumerKey) (*Entitled, error) {
+func (m *Metering) GetSubscription(ctx context.Context, key ConsumerKey) (*Entitlements, error) {
 	c, err := m.takeConsumer(m.db.Reading(ctx), key, store.LockNone)
 	if err != nil {
 		return nil, store.Wrap("get subscription", err)
 	}
-	found, err := m.Entitled(ctx, []string{c.ID})
+	found, err := m.Entitlements(ctx, []string{c.ID})
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +40,7 @@ func (m *Metering) GetSubscription(ctx context.Context, key ConsumerKey) (*Entit
 // continue as they began with the first plan. Webhooks of the consumer that were inactive because a
 // quota of deliveries was used up become active again. ErrNoPlan: there is no such plan.
 // ErrNotActive: the plan is a draft, or archived.
-func (m *Metering) PutSubscription(ctx context.Context, key ConsumerKey, planKey string, version int) (*Entitled, error) {
+func (m *Metering) PutSubscription(ctx context.Context, key ConsumerKey, planKey string, version int) (*Entitlements, error) {
 	err := m.db.Tx(ctx, func(tx *gorm.DB) error {
 		c, err := m.takeConsumer(tx, key, store.LockShare)
 		if err != nil {
@@ -64,7 +64,7 @@ func (m *Metering) PutSubscription(ctx context.Context, key ConsumerKey, planKey
 			return fmt.Errorf("write subscription: %w", err)
 		}
 		name := fmt.Sprintf("%s: %s version %d", c.Name, plan.Key, plan.Version)
-		return m.subscribed(ctx, tx, auditlog.ActionSetSubscription, key, c, name)
+		return m.finishChange(ctx, tx, auditlog.ActionSetSubscription, key, c, name)
 	})
 	if err != nil {
 		return nil, store.Wrap("set subscription", err)
@@ -111,14 +111,14 @@ func (m *Metering) DeleteSubscription(ctx context.Context, key ConsumerKey) erro
 		if result.RowsAffected == 0 {
 			return ErrNoSubscription
 		}
-		return m.subscribed(ctx, tx, auditlog.ActionDeleteSubscription, key, c, c.Name)
+		return m.finishChange(ctx, tx, auditlog.ActionDeleteSubscription, key, c, c.Name)
 	})
 	return store.Wrap("delete subscription", err)
 }
 
-// subscribed ends a change of a subscription: quotas of deliveries start over, and gateways learn
+// finishChange ends a change of a subscription: quotas of deliveries start over, and gateways learn
 // of the change.
-func (m *Metering) subscribed(ctx context.Context, tx *gorm.DB, action string, key ConsumerKey, c consumer, name string) error {
+func (m *Metering) finishChange(ctx context.Context, tx *gorm.DB, action string, key ConsumerKey, c consumer, name string) error {
 	if err := pipeline.ResumeOf(tx, c.ID, m.db.Now()); err != nil {
 		return err
 	}
@@ -126,5 +126,5 @@ func (m *Metering) subscribed(ctx context.Context, tx *gorm.DB, action string, k
 	if err != nil {
 		return err
 	}
-	return changed(ctx, tx)
+	return raiseVersion(ctx, tx)
 }

@@ -28,11 +28,11 @@ type Once struct {
 	BodyHash  [32]byte
 	// Respond returns the answer to keep, for the events as they were accepted. It is called inside
 	// the transaction, and again when the transaction is repeated.
-	Respond func([]Accepted) (status int, body []byte)
+	Respond func([]AcceptedEvent) (status int, body []byte)
 }
 
-// Accepted is one event of a submission after the commit.
-type Accepted struct {
+// AcceptedEvent is one event of a submission after the commit.
+type AcceptedEvent struct {
 	ID string
 	// Duplicate: the id was accepted before, within domain.DedupeWindow; nothing was
 	// stored now, and ReceivedAt is zero.
@@ -52,7 +52,7 @@ type StoredResponse struct {
 
 // Receipt is the result of one submission.
 type Receipt struct {
-	Events []Accepted
+	Events []AcceptedEvent
 	// Version is the configuration version that the commit saw. It covers every webhook change that
 	// was answered before Accept was called. 0 for a replayed answer.
 	Version int64
@@ -113,7 +113,7 @@ func (p *Pipeline) Accept(ctx context.Context, subs []Submission) ([]Receipt, er
 	if err := p.readOrderingAccounts(ctx, 0); err != nil {
 		return nil, err
 	}
-	known := p.places.known.Load().version
+	known := p.places.accountsKnown.Load().version
 	var receipts []Receipt
 	err := p.db.Again(ctx, func() (err error) {
 		receipts, err = p.accept(ctx, subs)
@@ -233,7 +233,7 @@ func (p *Pipeline) acceptEvents(ctx context.Context, c store.Conn, subs []Submis
 		if answered[i] {
 			continue
 		}
-		receipts[i].Events = make([]Accepted, len(sub.Events))
+		receipts[i].Events = make([]AcceptedEvent, len(sub.Events))
 		for j, e := range sub.Events {
 			accepted := &receipts[i].Events[j]
 			accepted.ID = e.ID
@@ -246,7 +246,7 @@ func (p *Pipeline) acceptEvents(ctx context.Context, c store.Conn, subs []Submis
 			in.events = append(in.events, placedEvent{e, len(in.events)})
 		}
 	}
-	in.ordering = p.places.known.Load().in(subs)
+	in.ordering = p.places.accountsKnown.Load().in(subs)
 	slices.SortFunc(in.events, func(a, b placedEvent) int {
 		return cmp.Or(cmp.Compare(a.Account, b.Account), cmp.Compare(a.ID, b.ID))
 	})
@@ -270,7 +270,7 @@ func (p *Pipeline) acceptEvents(ctx context.Context, c store.Conn, subs []Submis
 	return nil
 }
 
-func settleAccepted(a *Accepted, account string, now time.Time, result *intakeResult) {
+func settleAccepted(a *AcceptedEvent, account string, now time.Time, result *intakeResult) {
 	if a.Duplicate {
 		return
 	}

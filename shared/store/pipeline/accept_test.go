@@ -189,13 +189,13 @@ func (b *bench) acceptFresh(t *testing.T, events []domain.Event) []string {
 	return fresh
 }
 
-func once(key, body string, respond func([]pipeline.Accepted) (int, []byte)) *pipeline.Once {
+func once(key, body string, respond func([]pipeline.AcceptedEvent) (int, []byte)) *pipeline.Once {
 	var hash [32]byte
 	copy(hash[:], body)
 	return &pipeline.Once{Path: "/v1/events", Key: key, BodyHash: hash, Respond: respond}
 }
 
-func respondIDs(accepted []pipeline.Accepted) (int, []byte) {
+func respondIDs(accepted []pipeline.AcceptedEvent) (int, []byte) {
 	var body bytes.Buffer
 	for _, a := range accepted {
 		fmt.Fprintf(&body, "%s %v;", a.ID, a.Duplicate)

@@ -16,8 +16,8 @@ const (
 	listJobs       = "j"
 )
 
-// leads reports whether the cursor names a place that both databases can look for.
-func leads(c store.Cursor) bool {
+// isUsable reports whether the cursor names a place that both databases can look for.
+func isUsable(c store.Cursor) bool {
 	switch c.List {
 	case listEvents:
 		at := time.UnixMilli(c.At).UTC()
@@ -34,7 +34,7 @@ func leads(c store.Cursor) bool {
 
 // leadsWith returns a function that reports the same, and whether the cursor has this filter.
 func leadsWith(filter uint64) func(store.Cursor) bool {
-	return func(c store.Cursor) bool { return c.Filter == filter && leads(c) }
+	return func(c store.Cursor) bool { return c.Filter == filter && isUsable(c) }
 }
 
 // digest returns a number that differs for filters with different values.

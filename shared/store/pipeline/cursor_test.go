@@ -22,7 +22,7 @@ func FuzzCursor(f *testing.F) {
 			return
 		}
 		attack.Hold(t, len(text), attack.Allowance{}, func() {
-			c, err := store.DecodeCursor(text, list, account, leads)
+			c, err := store.DecodeCursor(text, list, account, isUsable)
 			switch {
 			case err != nil && !errors.Is(err, store.ErrCursor):
 				t.Errorf("error %v", err)
@@ -39,7 +39,7 @@ func TestCursorAttacks(t *testing.T) {
 		t.Run(body.Name, func(t *testing.T) {
 			text := base64.RawURLEncoding.EncodeToString(body.Text)
 			attack.Hold(t, len(text), attack.Allowance{}, func() {
-				if _, err := store.DecodeCursor(text, listEvents, "acme", leads); !errors.Is(err, store.ErrCursor) {
+				if _, err := store.DecodeCursor(text, listEvents, "acme", isUsable); !errors.Is(err, store.ErrCursor) {
 					t.Errorf("error %v", err)
 				}
 			})

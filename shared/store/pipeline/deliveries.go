@@ -74,8 +74,8 @@ const sqlNew = "r.kind = '" + requestTest + "' AND d.id IS NULL"
 const sqlRequestJoin = `requests AS r LEFT JOIN deliveries AS d
 	ON d.account = r.account AND d.id = r.delivery_id AND d.day = r.day`
 
-// listedRow is a delivery with the facts that change how it is shown.
-type listedRow struct {
+// deliveryListRow is a delivery with the facts that change how it is shown.
+type deliveryListRow struct {
 	Delivery deliveryRow `gorm:"embedded"` // exported, because gorm ignores unexported fields
 	Open     bool
 	Dead     bool
@@ -84,7 +84,7 @@ type listedRow struct {
 
 // shown returns the delivery as the log shows it: as failed when its webhook was deleted before the delivery ended, as
 // pending while a request for it is open, and as retrying while the circuit that it waits for is open.
-func (r listedRow) shown() domain.Delivery {
+func (r deliveryListRow) shown() domain.Delivery {
 	d := r.Delivery.domain()
 	switch {
 	case r.Dead && d.Status != domain.StatusDelivered && d.Status != domain.StatusFailed:
@@ -144,11 +144,11 @@ func (f DeliveryFilter) digest() uint64 {
 
 // deliveryScope is a filter expressed by ids, which sort by time and contain the day.
 type deliveryScope struct {
-	filter   DeliveryFilter
-	from, to domain.DeliveryID // the first id, and the first one after the last; empty: no bound
-	events   []acceptance      // of the event or shipment in the filter
-	empty    bool
-	cut      bool // there are older events
+	filter     DeliveryFilter
+	from, to   domain.DeliveryID // the first id, and the first one after the last; empty: no bound
+	events     []acceptance      // of the event or shipment in the filter
+	empty      bool
+	olderExist bool // there are older events
 }
 
 func newDeliveryScope(tx *gorm.DB, f DeliveryFilter, after *store.Cursor) (deliveryScope, error) {
@@ -166,7 +166,7 @@ func newDeliveryScope(tx *gorm.DB, f DeliveryFilter, after *store.Cursor) (deliv
 		return scope, nil
 	}
 	var err error
-	if scope.events, scope.cut, err = acceptances(tx, f, scope.to); err != nil {
+	if scope.events, scope.olderExist, err = acceptances(tx, f, scope.to); err != nil {
 		return scope, err
 	}
 	scope.empty = len(scope.events) == 0
@@ -239,7 +239,7 @@ func (scope deliveryScope) page(tx *gorm.DB, limit int) (found []domain.Delivery
 		}
 		found = append(found, more...)
 	}
-	if len(found) < limit && len(all) == 0 && scope.cut {
+	if len(found) < limit && len(all) == 0 && scope.olderExist {
 		looked = domain.DeliveryIDFloor(scope.events[len(scope.events)-1].at)
 	}
 	return found, looked, nil
@@ -247,8 +247,8 @@ func (scope deliveryScope) page(tx *gorm.DB, limit int) (found []domain.Delivery
 
 // list reads up to limit deliveries from the log and from the open requests.
 func (scope deliveryScope) list(tx *gorm.DB, limit int) (found []domain.Delivery, looked domain.DeliveryID, err error) {
-	var rows []listedRow
-	err = scope.logged(tx).Select(sqlListed + ", " + sqlOpen + " AS open, " + sqlDead + " AS dead, " + sqlCut + " AS cut").
+	var rows []deliveryListRow
+	err = scope.matching(tx).Select(sqlListed + ", " + sqlOpen + " AS open, " + sqlDead + " AS dead, " + sqlCut + " AS cut").
 		Order("d.id DESC").Limit(limit).Scan(&rows).Error
 	if err != nil {
 		return nil, "", fmt.Errorf("read log: %w", err)
@@ -259,7 +259,7 @@ func (scope deliveryScope) list(tx *gorm.DB, limit int) (found []domain.Delivery
 		}
 	}
 	if condition := requestedCondition(scope.filter.Status); condition != "" {
-		var requested []listedRow
+		var requested []deliveryListRow
 		query := scope.bound(tx.Table(sqlRequestJoin), "r", "r.delivery_id").
 			Select(sqlRequested + ", " + sqlDeadRequest + " AS dead").Where(condition)
 		if looked != "" {
@@ -274,7 +274,7 @@ func (scope deliveryScope) list(tx *gorm.DB, limit int) (found []domain.Delivery
 			rows = append(rows, row)
 		}
 	}
-	slices.SortFunc(rows, func(a, b listedRow) int { return cmp.Compare(b.Delivery.ID, a.Delivery.ID) })
+	slices.SortFunc(rows, func(a, b deliveryListRow) int { return cmp.Compare(b.Delivery.ID, a.Delivery.ID) })
 	found = make([]domain.Delivery, min(len(rows), limit))
 	for i := range found {
 		found[i] = rows[i].shown()
@@ -335,8 +335,8 @@ func (p *Pipeline) GetDelivery(ctx context.Context, account string, id domain.De
 }
 
 // takeDelivery reads one delivery as it is shown: from the log, with lock, or from the request for it.
-func takeDelivery(tx *gorm.DB, lock []clause.Expression, account string, id domain.DeliveryID, day store.Date) (listedRow, error) {
-	var row listedRow
+func takeDelivery(tx *gorm.DB, lock []clause.Expression, account string, id domain.DeliveryID, day store.Date) (deliveryListRow, error) {
+	var row deliveryListRow
 	err := tx.Table("deliveries AS d").Select(sqlWhole+", "+sqlOpen+" AS open, "+sqlDead+" AS dead, "+sqlCut+" AS cut").Clauses(lock...).
 		Where("d.account = ? AND d.id = ? AND d.day = ?", account, string(id), day).Take(&row).Error
 	if !errors.Is(err, gorm.ErrRecordNotFound) {
@@ -352,7 +352,7 @@ func takeDelivery(tx *gorm.DB, lock []clause.Expression, account string, id doma
 // account that asks for more and more retries of a delivery can't make the answer longer and longer.
 const maxAttempts = 1000
 
-func takeAttempts(tx *gorm.DB, row listedRow) ([]domain.Attempt, error) {
+func takeAttempts(tx *gorm.DB, row deliveryListRow) ([]domain.Attempt, error) {
 	var rows []attemptRow
 	if err := tx.Where("day = ? AND delivery_id = ?", row.Delivery.Day, row.Delivery.ID).
 		Order("number DESC").Limit(maxAttempts).Find(&rows).Error; err != nil {

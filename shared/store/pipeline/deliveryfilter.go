@@ -24,17 +24,17 @@ type condition struct {
 	args []any
 }
 
-// failed reports whether the filter asks for failed attempts: then the delivery is not delivered.
-func (f DeliveryFilter) failed() bool {
+// wantsFailed reports whether the filter asks for failed attempts: then the delivery is not delivered.
+func (f DeliveryFilter) wantsFailed() bool {
 	return f.Class != "" && f.Class != domain.ClassOK || f.StatusCode != 0 && domain.ClassOf(f.StatusCode) != domain.ClassOK
 }
 
-// indexed returns the conditions for which an index has the order of the list. At most one of them
+// indexedConditions returns the conditions for which an index has the order of the list. At most one of them
 // says more than that the delivery is not delivered.
-func (f DeliveryFilter) indexed() []condition {
+func (f DeliveryFilter) indexedConditions() []condition {
 	var list []condition
 	add := func(sql string, args ...any) { list = append(list, condition{sql, args}) }
-	open := f.failed() || f.Reason != "" && !domain.Forged(f.Reason) || f.Status != "" && f.Status != domain.StatusDelivered
+	open := f.wantsFailed() || f.Reason != "" && !domain.Forged(f.Reason) || f.Status != "" && f.Status != domain.StatusDelivered
 	if open {
 		add("d.status <> 'delivered'")
 	}
@@ -56,8 +56,8 @@ func (f DeliveryFilter) indexed() []condition {
 	return list
 }
 
-// others returns the conditions for which each delivery is checked.
-func (f DeliveryFilter) others() []condition {
+// checkedConditions returns the conditions for which each delivery is checked.
+func (f DeliveryFilter) checkedConditions() []condition {
 	var list []condition
 	add := func(sql string, args ...any) { list = append(list, condition{sql, args}) }
 	if sql := loggedCondition(f.Status); sql != "" {
@@ -82,7 +82,7 @@ func (f DeliveryFilter) others() []condition {
 }
 
 // shownReason selects the rows that are shown with a reason, which is the argument of the
-// condition: see listedRow.shown.
+// condition: see deliveryListRow.shown.
 func shownReason(reason string) string {
 	const ended = "d.status IN ('delivered', 'failed')"
 	asStored := "d.reason = ? AND (NOT " + sqlDead + " OR " + ended + ") AND (NOT " + sqlOpen + " OR " + sqlDead + ")"
@@ -123,32 +123,32 @@ func (f DeliveryFilter) requested(query *gorm.DB) *gorm.DB {
 	return query
 }
 
-// walked selects deliveries in the order of an index, with the conditions that an index serves. The
+// walkQuery selects deliveries in the order of an index, with the conditions that an index serves. The
 // filter's other conditions are applied later.
-func (scope deliveryScope) walked(tx *gorm.DB) *gorm.DB {
+func (scope deliveryScope) walkQuery(tx *gorm.DB) *gorm.DB {
 	query := scope.bound(tx.Table("deliveries AS d"), "d", "d.id")
 	if scope.byEvents() {
 		return query // these are few, and are found by their ids
 	}
-	for _, c := range scope.filter.indexed() {
+	for _, c := range scope.filter.indexedConditions() {
 		query = query.Where(c.sql, c.args...)
 	}
 	return query
 }
 
-// bounded reports whether maxLooked applies: deliveries are checked one by one, and their events
+// isBounded reports whether maxLooked applies: deliveries are checked one by one, and their events
 // are not known.
-func (scope deliveryScope) bounded() bool {
-	return !scope.byEvents() && len(scope.filter.others()) > 0
+func (scope deliveryScope) isBounded() bool {
+	return !scope.byEvents() && len(scope.filter.checkedConditions()) > 0
 }
 
-// logged selects the deliveries that match the filter, among the first maxLooked where that applies.
-func (scope deliveryScope) logged(tx *gorm.DB) *gorm.DB {
-	query := scope.walked(tx)
-	if scope.bounded() {
+// matching selects the deliveries that match the filter, among the first maxLooked where that applies.
+func (scope deliveryScope) matching(tx *gorm.DB) *gorm.DB {
+	query := scope.walkQuery(tx)
+	if scope.isBounded() {
 		query = tx.Table("(?) AS d", query.Select("d.*").Order("d.id DESC").Limit(maxLooked))
 	}
-	for _, c := range scope.filter.others() {
+	for _, c := range scope.filter.checkedConditions() {
 		query = query.Where(c.sql, c.args...)
 	}
 	return query
@@ -156,11 +156,11 @@ func (scope deliveryScope) logged(tx *gorm.DB) *gorm.DB {
 
 // horizon returns the last delivery that was checked; empty: there are no more.
 func (scope deliveryScope) horizon(tx *gorm.DB) (domain.DeliveryID, error) {
-	if !scope.bounded() {
+	if !scope.isBounded() {
 		return "", nil
 	}
 	var ids []domain.DeliveryID
-	err := scope.walked(tx).Order("d.id DESC").Offset(maxLooked-1).Limit(1).Pluck("d.id", &ids).Error
+	err := scope.walkQuery(tx).Order("d.id DESC").Offset(maxLooked-1).Limit(1).Pluck("d.id", &ids).Error
 	if err != nil {
 		return "", fmt.Errorf("read log: %w", err)
 	}

@@ -66,7 +66,7 @@ func (p *Pipeline) ListEvents(ctx context.Context, f EventFilter) ([]domain.Even
 		rows = make([]eventRow, 0, len(marks))
 		for part, n := range counts {
 			var page []eventRow
-			if err := f.of(tx, after, part).Limit(n).Find(&page).Error; err != nil {
+			if err := f.newestFirst(tx, after, part).Limit(n).Find(&page).Error; err != nil {
 				return err
 			}
 			rows = append(rows, page...)
@@ -137,7 +137,7 @@ func (f EventFilter) marks(tx *gorm.DB, after *store.Cursor, parts []eventPart) 
 	var marks []eventMark
 	for _, part := range parts {
 		var some []eventMark
-		query := f.of(tx.Model(&eventRow{}), after, part).Limit(pageSize(f.Limit) + 1)
+		query := f.newestFirst(tx.Model(&eventRow{}), after, part).Limit(pageSize(f.Limit) + 1)
 		if err := query.Select("received_at, id, octet_length(payload) + 64 AS weight").Scan(&some).Error; err != nil {
 			return nil, err
 		}
@@ -158,10 +158,10 @@ func firstPage(marks []eventMark, limit int) (page []eventMark, more bool) {
 	return page, len(page) < len(marks)
 }
 
-// of selects the filter's events of one part, the newest first. IS TRUE keeps the conditions by
+// newestFirst selects the filter's events of one part, the newest first. IS TRUE keeps the conditions by
 // which a shipment's few events are checked out of the choice of an index.
-func (f EventFilter) of(tx *gorm.DB, after *store.Cursor, part eventPart) *gorm.DB {
-	query := f.bound(tx, after).Order("received_at DESC, id DESC")
+func (f EventFilter) newestFirst(tx *gorm.DB, after *store.Cursor, part eventPart) *gorm.DB {
+	query := f.withBounds(tx, after).Order("received_at DESC, id DESC")
 	if f.Shipment == "" {
 		return query.Where("type = ? AND source = ?", string(part.kind), string(part.source))
 	}
@@ -184,8 +184,8 @@ func (f EventFilter) digest() uint64 {
 	return digest(values...)
 }
 
-// bound adds the filter's account and times, and where the page before ended.
-func (f EventFilter) bound(tx *gorm.DB, after *store.Cursor) *gorm.DB {
+// withBounds adds the filter's account and times, and where the page before ended.
+func (f EventFilter) withBounds(tx *gorm.DB, after *store.Cursor) *gorm.DB {
 	query := tx.Where("account = ?", f.Account)
 	if !f.Since.IsZero() {
 		since := ceilMillisecond(f.Since)

@@ -13,19 +13,19 @@ const sends = "w.active AND NOT w.deleted AND w.delivery = 'push' AND (h.disable
 
 const webhooksWithHealth = "webhooks w LEFT JOIN webhook_health h ON h.webhook_id = w.id"
 
-// expiring says where the things of one kind are that expire.
-type expiring struct {
+// expiryTable says where the things of one kind are that expire.
+type expiryTable struct {
 	kind                     domain.ExpiryKind
-	from                     string // the tables
+	tables                   string // the tables
 	at, account, where, what string // what: id and URL of the webhook, id of the key
 }
 
 // expiries returns the kinds in these tables. Each has an index by expiry for all accounts. Secrets and credentials of
 // webhooks have another index by account. Certificates of receivers have none: IS TRUE makes the database use the index
 // by time, because few certificates end soon and an account may have many webhooks.
-func expiries() []expiring {
+func expiries() []expiryTable {
 	const webhook, receivers = "w.id AS webhook, w.url AS url, '' AS key", "webhook_health h JOIN webhooks w ON w.id = h.webhook_id"
-	return []expiring{
+	return []expiryTable{
 		{
 			domain.ExpiryReceiverCertificate, receivers, "h.certificate_expires_at", "(w.account = ?) IS TRUE",
 			"h.certificate_version >= w.url_version AND " + sends, webhook,
@@ -47,7 +47,7 @@ func (p *Pipeline) Expiring(ctx context.Context, account string, now time.Time, 
 			Webhook, URL, Key string
 			At                store.Instant
 		}
-		err := tx.Raw("SELECT "+e.what+", "+e.at+" AS at FROM "+e.from+
+		err := tx.Raw("SELECT "+e.what+", "+e.at+" AS at FROM "+e.tables+
 			" WHERE "+e.account+" AND "+e.at+" > ? AND "+e.at+" <= ? AND "+e.where+" ORDER BY "+e.at+" LIMIT ?",
 			account, store.InstantOf(e.kind.Since(now)), store.InstantOf(now.Add(domain.ExpirySoon)), limit).Scan(&rows).Error
 		if err != nil {
@@ -69,7 +69,7 @@ func (p *Pipeline) CountExpiring(ctx context.Context, now time.Time) ([]domain.E
 			N       int
 			Soonest store.Instant
 		}
-		err := tx.Raw("SELECT count(*) AS n, min(at) AS soonest FROM (SELECT "+e.at+" AS at FROM "+e.from+
+		err := tx.Raw("SELECT count(*) AS n, min(at) AS soonest FROM (SELECT "+e.at+" AS at FROM "+e.tables+
 			" WHERE "+e.at+" > ? AND "+e.at+" <= ? AND "+e.where+" ORDER BY "+e.at+" LIMIT ?) AS ends",
 			store.InstantOf(e.kind.Since(now)), store.InstantOf(now.Add(domain.ExpirySoon)), domain.MaxExpiring).Scan(&row).Error
 		if err != nil {

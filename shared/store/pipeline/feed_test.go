@@ -298,7 +298,7 @@ func testFeedWriters(t *testing.T, b *bench) {
 			return err
 		},
 		"keyed": func(events []domain.Event) error {
-			once := &pipeline.Once{Path: "/v1/events", Key: "key", Respond: func([]pipeline.Accepted) (int, []byte) { return 202, nil }}
+			once := &pipeline.Once{Path: "/v1/events", Key: "key", Respond: func([]pipeline.AcceptedEvent) (int, []byte) { return 202, nil }}
 			_, err := b.Accept(t.Context(), []pipeline.Submission{{Account: account, Events: events, Once: once}})
 			return err
 		},

@@ -73,8 +73,8 @@ func testGrowth(t *testing.T, b *bench) {
 		t.Helper()
 		writing, reading := b.DB.Handles()
 		var read int
-		wrote := storetest.Pages(t, writing, func() {
-			read = storetest.Pages(t, reading, func() {
+		wrote := storetest.PagesRead(t, writing, func() {
+			read = storetest.PagesRead(t, reading, func() {
 				if err := call(); err != nil {
 					t.Fatal(err)
 				}

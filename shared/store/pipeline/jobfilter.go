@@ -120,7 +120,7 @@ func (f JobFilter) matching(tx *gorm.DB, scope deliveryScope) *gorm.DB {
 	query := scope.bound(tx.Table("deliveries AS d"), "d", "d.id").
 		Where(f.Resend.condition()).
 		Where("NOT " + sqlOpen + " AND NOT " + sqlUnsendable)
-	for _, c := range slices.Concat(f.indexed(), f.others()) {
+	for _, c := range slices.Concat(f.indexedConditions(), f.checkedConditions()) {
 		query = query.Where(c.sql, c.args...)
 	}
 	if f.Shipment != "" && !scope.byEvents() {
@@ -134,7 +134,7 @@ func (f JobFilter) matching(tx *gorm.DB, scope deliveryScope) *gorm.DB {
 // bounds leave the events out, and matching selects them.
 func (f JobFilter) scope(tx *gorm.DB) (deliveryScope, error) {
 	scope, err := newDeliveryScope(tx, f.DeliveryFilter, nil)
-	if err != nil || !scope.cut {
+	if err != nil || !scope.olderExist {
 		return scope, err
 	}
 	f.Shipment = ""
@@ -152,7 +152,7 @@ func (f JobFilter) cutShort(tx *gorm.DB, scope *deliveryScope) (bool, error) {
 		return false, nil
 	}
 	var next []string
-	if err := f.walked(tx, *scope).Order("d.id").Offset(mostPlanned).Limit(1).Pluck("d.id", &next).Error; err != nil {
+	if err := f.walkQuery(tx, *scope).Order("d.id").Offset(mostPlanned).Limit(1).Pluck("d.id", &next).Error; err != nil {
 		return false, fmt.Errorf("look for the end of a plan: %w", err)
 	}
 	if len(next) == 0 {
@@ -162,9 +162,9 @@ func (f JobFilter) cutShort(tx *gorm.DB, scope *deliveryScope) (bool, error) {
 	return true, nil
 }
 
-// walked returns a query of the deliveries that are checked for the filter.
-func (f JobFilter) walked(tx *gorm.DB, scope deliveryScope) *gorm.DB {
-	query := scope.walked(tx)
+// walkQuery returns a query of the deliveries that are checked for the filter.
+func (f JobFilter) walkQuery(tx *gorm.DB, scope deliveryScope) *gorm.DB {
+	query := scope.walkQuery(tx)
 	if f.Resend.open() {
 		query = query.Where("d.status <> 'delivered'")
 	}

@@ -44,7 +44,7 @@ var errAdvanced = errors.New("the job was advanced by another")
 type jobStep struct {
 	job     jobRow
 	day     store.Date
-	to      string // the last id of the day, or of the job
+	lastID  string // the last id of the day, or of the job
 	ids     []string
 	cursor  string
 	allSent bool
@@ -61,7 +61,7 @@ func (p *Pipeline) AdvanceJob(ctx context.Context, id string) (sent int, more bo
 		return 0, false, store.Wrap("read page of job", err)
 	}
 	err = p.db.Tx(ctx, func(tx *gorm.DB) (err error) {
-		sent, err = p.take(tx, step)
+		sent, err = p.takePage(tx, step)
 		return err
 	})
 	if errors.Is(err, errAdvanced) {
@@ -112,15 +112,15 @@ func (step *jobStep) read(tx *gorm.DB) error {
 	to, _ := domain.DeliveryID(step.job.LastID).ReceivedAt()
 	step.day = store.DateOf(from)
 	last := step.day >= store.DateOf(to)
-	if step.to = step.job.LastID; !last {
-		step.to = string(domain.DeliveryIDFloor((step.day + 1).Time()))
+	if step.lastID = step.job.LastID; !last {
+		step.lastID = string(domain.DeliveryIDFloor((step.day + 1).Time()))
 	}
 	end := ""
 	if !scope.empty {
-		if end, err = step.end(tx, f, scope); err != nil {
+		if end, err = step.pageEnd(tx, f, scope); err != nil {
 			return err
 		}
-		page := step.ahead(f.matching(tx, scope)).Where("d.updated_at <= ?", step.job.AsOf)
+		page := step.unchecked(f.matching(tx, scope)).Where("d.updated_at <= ?", step.job.AsOf)
 		if end != "" {
 			page = page.Where("d.id <= ?", end)
 		}
@@ -134,35 +134,35 @@ func (step *jobStep) read(tx *gorm.DB) error {
 	case end != "":
 		step.cursor = end
 	default:
-		step.cursor, step.allSent = step.to, last
+		step.cursor, step.allSent = step.lastID, last
 	}
-	return step.sift(tx, f)
+	return step.dropRejected(tx, f)
 }
 
-// ahead narrows a query to the deliveries of the day that the job has not checked yet, in order. The id ends the walk
+// unchecked narrows a query to the deliveries of the day that the job has not checked yet, in order. The id ends the walk
 // through an index, and the day selects the partition on Postgres.
-func (step *jobStep) ahead(query *gorm.DB) *gorm.DB {
-	return query.Where("d.day = ? AND d.id > ? AND d.id <= ?", step.day, step.job.Cursor, step.to).Order("d.id")
+func (step *jobStep) unchecked(query *gorm.DB) *gorm.DB {
+	return query.Where("d.day = ? AND d.id > ? AND d.id <= ?", step.day, step.job.Cursor, step.lastID).Order("d.id")
 }
 
-// end returns the last of the maxLooked deliveries that a page checks; empty: the day has fewer.
-func (step *jobStep) end(tx *gorm.DB, f JobFilter, scope deliveryScope) (string, error) {
+// pageEnd returns the last of the maxLooked deliveries that a page checks; empty: the day has fewer.
+func (step *jobStep) pageEnd(tx *gorm.DB, f JobFilter, scope deliveryScope) (string, error) {
 	if scope.byEvents() {
 		return "", nil
 	}
 	var ids []string
-	err := step.ahead(f.walked(tx, scope)).Offset(maxLooked-1).Limit(1).Pluck("d.id", &ids).Error
+	err := step.unchecked(f.walkQuery(tx, scope)).Offset(maxLooked-1).Limit(1).Pluck("d.id", &ids).Error
 	if err != nil || len(ids) == 0 {
 		return "", err
 	}
 	return ids[0], nil
 }
 
-// take asks for a page. It takes the lock on the job's row last, as the recorder does, so that
+// takePage asks for a page. It takes the lock on the job's row last, as the recorder does, so that
 // neither waits for the other while it holds the row.
-func (p *Pipeline) take(tx *gorm.DB, step *jobStep) (sent int, err error) {
+func (p *Pipeline) takePage(tx *gorm.DB, step *jobStep) (sent int, err error) {
 	if len(step.ids) > 0 {
-		if sent, err = p.ask(tx, step); err != nil {
+		if sent, err = p.insertRequests(tx, step); err != nil {
 			return 0, err
 		}
 	}
@@ -177,10 +177,10 @@ func (p *Pipeline) take(tx *gorm.DB, step *jobStep) (sent int, err error) {
 	return sent, result.Error
 }
 
-// ask inserts the requests of a page and notes which answers the job waits for. A request's id is that of the job, a
+// insertRequests inserts the requests of a page and notes which answers the job waits for. A request's id is that of the job, a
 // dash and that of the delivery. So if two processes ask for a page at the same time, one of them meets the other's id,
 // or its delivery.
-func (p *Pipeline) ask(tx *gorm.DB, step *jobStep) (int, error) {
+func (p *Pipeline) insertRequests(tx *gorm.DB, step *jobStep) (int, error) {
 	job := step.job
 	result := tx.Exec(`
 		INSERT INTO requests (id, kind, account, webhook_id, event_id, event_type, day, delivery_id, test, created_at)

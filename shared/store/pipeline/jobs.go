@@ -23,15 +23,15 @@ type Plan struct {
 	Oldest    time.Time // when the oldest matched event was accepted; zero: nothing matched
 	// Takes is about how long the attempts take, see takes.
 	Takes time.Duration
-	None  *NoneMatched
+	None  *NoMatches
 }
 
-// NoneMatched describes the deliveries in the time range of a replay that matches none.
-type NoneMatched struct {
-	// Passed counts the deliveries of the time range by the status that they show; a delivery that was asked for already is pending.
-	Passed map[domain.Status]int
-	Kept   int  // how many deliveries of the time range the webhook's filter rejects
-	More   bool // only the oldest mostPlanned were counted
+// NoMatches describes the deliveries in the time range of a replay that matches none.
+type NoMatches struct {
+	// ByStatus counts the deliveries of the time range by the status that they show; a delivery that was asked for already is pending.
+	ByStatus      map[domain.Status]int
+	FilterRejects int  // how many deliveries of the time range the webhook's filter rejects
+	Truncated     bool // only the oldest mostPlanned were counted
 }
 
 // NewJob describes a job to make.
@@ -97,10 +97,10 @@ func (p *Pipeline) PlanJob(ctx context.Context, job NewJob) (Plan, error) {
 				plan.Oldest = at
 			}
 		}
-		if plan.Takes, err = p.takes(tx, job.Filter, rows); err != nil || plan.Matched > 0 || plan.More {
+		if plan.Takes, err = p.estimate(tx, job.Filter, rows); err != nil || plan.Matched > 0 || plan.More {
 			return err
 		}
-		plan.None, err = job.none(tx, kept)
+		plan.None, err = job.describeNone(tx, kept)
 		return err
 	})
 	return plan, store.Wrap("plan job", err)
@@ -133,11 +133,11 @@ type pace struct {
 	NextProbeAt   *store.Instant
 }
 
-// takes returns how long the attempts take at the slowest webhook: at its rate, with as many in
+// estimate returns how long the attempts take at the slowest webhook: at its rate, with as many in
 // flight as it allows, and each as long as its newest attempts with an answer of 2xx took on
 // average. Deliveries that other jobs have asked for go first. While the circuit is open, the next
 // probe is awaited.
-func (p *Pipeline) takes(tx *gorm.DB, f JobFilter, matched []matchedRow) (time.Duration, error) {
+func (p *Pipeline) estimate(tx *gorm.DB, f JobFilter, matched []matchedRow) (time.Duration, error) {
 	if len(matched) == 0 && f.Webhook != "" {
 		matched = []matchedRow{{WebhookID: string(f.Webhook)}}
 	}
@@ -164,7 +164,7 @@ func (p *Pipeline) takes(tx *gorm.DB, f JobFilter, matched []matchedRow) (time.D
 	}
 	longest := time.Duration(0)
 	for _, at := range paces {
-		longest = max(longest, at.takes(numbers[at.ID], p.db.Now()))
+		longest = max(longest, at.duration(numbers[at.ID], p.db.Now()))
 	}
 	return longest, nil
 }
@@ -217,8 +217,8 @@ func addAsked(tx *gorm.DB, account string, numbers map[string]int64) error {
 	return nil
 }
 
-// takes returns how long this number of attempts takes.
-func (p pace) takes(number int64, now time.Time) time.Duration {
+// duration returns how long this number of attempts takes.
+func (p pace) duration(number int64, now time.Time) time.Duration {
 	if number == 0 {
 		return 0
 	}
@@ -241,7 +241,7 @@ func (p pace) takes(number int64, now time.Time) time.Duration {
 type CreatedJob struct {
 	domain.Job
 
-	None *NoneMatched
+	None *NoMatches
 }
 
 // CreateJob makes a job that asks for another run of the deliveries that its filter selects now.
@@ -284,7 +284,7 @@ func jobResource(id string) domain.Resource {
 }
 
 // matchJob returns a new job with the deliveries that match now.
-func (p *Pipeline) matchJob(ctx context.Context, job NewJob) (row jobRow, none *NoneMatched, err error) {
+func (p *Pipeline) matchJob(ctx context.Context, job NewJob) (row jobRow, none *NoMatches, err error) {
 	now := p.db.Now()
 	row = jobRow{
 		Account: job.Filter.Account, Kind: string(job.Kind), CreatedBy: job.By,
@@ -308,17 +308,17 @@ func (p *Pipeline) matchJob(ctx context.Context, job NewJob) (row jobRow, none *
 		if err != nil {
 			return err
 		}
-		if row = row.matched(rows); row.AllSent {
-			none, err = job.none(tx, kept)
+		if row = row.withMatches(rows); row.AllSent {
+			none, err = job.describeNone(tx, kept)
 		}
 		return err
 	})
 	return row, none, err
 }
 
-// matched returns the job with what it will send. AsOf comes from the deliveries that were seen,
+// withMatches returns the job with what it will send. AsOf comes from the deliveries that were seen,
 // because a dispatcher's clock may be ahead.
-func (r jobRow) matched(rows []matchedRow) jobRow {
+func (r jobRow) withMatches(rows []matchedRow) jobRow {
 	first := ""
 	for _, m := range rows {
 		r.Matched += m.Number
@@ -335,12 +335,12 @@ func (r jobRow) matched(rows []matchedRow) jobRow {
 	return r
 }
 
-// none describes what a replay's time range has if it matches nothing. It counts at most mostPlanned deliveries.
-func (job NewJob) none(tx *gorm.DB, kept int) (*NoneMatched, error) {
+// describeNone describes what a replay's time range has if it matches nothing. It counts at most mostPlanned deliveries.
+func (job NewJob) describeNone(tx *gorm.DB, kept int) (*NoMatches, error) {
 	if job.Kind != domain.JobReplay {
 		return nil, nil
 	}
-	none := &NoneMatched{Passed: map[domain.Status]int{}, Kept: kept}
+	none := &NoMatches{ByStatus: map[domain.Status]int{}, FilterRejects: kept}
 	scope, err := newDeliveryScope(tx, job.Filter.DeliveryFilter, nil)
 	if err != nil || scope.empty {
 		return none, err
@@ -356,10 +356,10 @@ func (job NewJob) none(tx *gorm.DB, kept int) (*NoneMatched, error) {
 	}
 	all := 0
 	for _, row := range rows {
-		none.Passed[row.Status] = row.Number
+		none.ByStatus[row.Status] = row.Number
 		all += row.Number
 	}
-	none.More = all > mostPlanned
+	none.Truncated = all > mostPlanned
 	return none, nil
 }
 
@@ -374,7 +374,7 @@ func (p *Pipeline) GetJob(ctx context.Context, account, id string) (domain.Job, 
 // an argument, an empty cursor asks for the first page; as a result, it means that there is no next
 // one. ErrCursor: the cursor is not one of this list.
 func (p *Pipeline) ListJobs(ctx context.Context, account string, limit int, cursor string) ([]domain.Job, string, error) {
-	after, err := store.DecodeCursor(cursor, listJobs, account, leads)
+	after, err := store.DecodeCursor(cursor, listJobs, account, isUsable)
 	if err != nil {
 		return nil, "", err
 	}

@@ -19,8 +19,8 @@ import (
 // configuration. Events that a process commits before it knows that their account has ordering get their
 // places after the commit.
 type places struct {
-	known atomic.Pointer[orderingAccounts]
-	mu    sync.Mutex // orders changes of known
+	accountsKnown atomic.Pointer[orderingAccounts]
+	mu            sync.Mutex // orders changes of known
 }
 
 // orderingAccounts are the accounts with ordering at a configuration version, or more of them. They are never changed.
@@ -45,12 +45,12 @@ func (o *orderingAccounts) in(subs []Submission) bool {
 // readOrderingAccounts reads the accounts unless those of the version are known; 0: those of any version.
 // Accounts are never removed, so they have not changed while their number is the same.
 func (p *Pipeline) readOrderingAccounts(ctx context.Context, version int64) error {
-	if known := p.places.known.Load(); known != nil && known.version >= version {
+	if known := p.places.accountsKnown.Load(); known != nil && known.version >= version {
 		return nil
 	}
 	p.places.mu.Lock()
 	defer p.places.mu.Unlock()
-	known := p.places.known.Load()
+	known := p.places.accountsKnown.Load()
 	if known != nil && known.version >= version {
 		return nil
 	}
@@ -60,7 +60,7 @@ func (p *Pipeline) readOrderingAccounts(ctx context.Context, version int64) erro
 		return store.Wrap("count accounts with ordering", err)
 	}
 	if known != nil && int(now.Accounts) == len(known.accounts) {
-		p.places.known.Store(&orderingAccounts{now.Version, known.accounts})
+		p.places.accountsKnown.Store(&orderingAccounts{now.Version, known.accounts})
 		return nil
 	}
 	var names []string
@@ -71,7 +71,7 @@ func (p *Pipeline) readOrderingAccounts(ctx context.Context, version int64) erro
 	for _, name := range names {
 		accounts[name] = struct{}{}
 	}
-	p.places.known.Store(&orderingAccounts{now.Version, accounts})
+	p.places.accountsKnown.Store(&orderingAccounts{now.Version, accounts})
 	return nil
 }
 
@@ -90,7 +90,7 @@ func (p *Pipeline) startedPlaces(w *domain.Webhook) {
 	}
 	p.places.mu.Lock()
 	defer p.places.mu.Unlock()
-	known := p.places.known.Load()
+	known := p.places.accountsKnown.Load()
 	if known == nil {
 		return // they are read before the first commit
 	}
@@ -99,15 +99,15 @@ func (p *Pipeline) startedPlaces(w *domain.Webhook) {
 	}
 	accounts := maps.Clone(known.accounts)
 	accounts[w.Account] = struct{}{}
-	p.places.known.Store(&orderingAccounts{known.version, accounts})
+	p.places.accountsKnown.Store(&orderingAccounts{known.version, accounts})
 }
 
 // placeLate gives places to events that were committed before this process knew that their account has ordering. It runs
 // before the publisher is answered. So these events come before all events that are published after that answer, and
 // after all events that were answered before these were published. If there is no error, each of them has a place.
 func (p *Pipeline) placeLate(ctx context.Context, subs []Submission, receipts []Receipt) error {
-	known := p.places.known.Load()
-	late := make(map[string][]*Accepted)
+	known := p.places.accountsKnown.Load()
+	late := make(map[string][]*AcceptedEvent)
 	for i := range subs {
 		if _, ok := known.accounts[subs[i].Account]; !ok {
 			continue
@@ -127,7 +127,7 @@ func (p *Pipeline) placeLate(ctx context.Context, subs []Submission, receipts []
 }
 
 // placeAccount gives the next places of an account to events of one commit.
-func (p *Pipeline) placeAccount(ctx context.Context, account string, events []*Accepted) error {
+func (p *Pipeline) placeAccount(ctx context.Context, account string, events []*AcceptedEvent) error {
 	var last int64
 	err := p.db.Again(ctx, func() error {
 		return p.db.Writing(ctx).Transaction(func(tx *gorm.DB) error {

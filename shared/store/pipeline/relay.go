@@ -27,7 +27,7 @@ type OutboxEvent struct {
 	Version int64 // the configuration version that its commit saw
 	// Relayed is how many times the relay has published the event; -1: the event has never been published.
 	Relayed int
-	Place   int64 // see Accepted; 0: it has none
+	Place   int64 // see AcceptedEvent; 0: it has none
 }
 
 // Unsettled returns the events that were accepted, or last relayed, before the given time, in the

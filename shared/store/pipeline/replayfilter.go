@@ -50,9 +50,9 @@ func (r *triedRow) passes(chosen *filter.Filter) bool {
 	return r.Test || chosen.Matches(filter.Read(r.Payload))
 }
 
-// tried calls yield with each of the deliveries of a query, one at a time. A delivery whose event
+// eachTried calls yield with each of the deliveries of a query, one at a time. A delivery whose event
 // is lost is skipped, because it can't be sent.
-func tried(tx, query *gorm.DB, yield func(*triedRow)) error {
+func eachTried(tx, query *gorm.DB, yield func(*triedRow)) error {
 	rows, err := query.Joins("JOIN events ev ON ev.account = d.account AND ev.id = d.event_id AND ev.day = d.day").
 		Select("d.id, d.status, d.test, d.updated_at, ev.payload").Rows()
 	if err != nil {
@@ -60,7 +60,7 @@ func tried(tx, query *gorm.DB, yield func(*triedRow)) error {
 	}
 	defer rows.Close()
 	for rows.Next() {
-		row, err := scanned(tx, rows)
+		row, err := scanTried(tx, rows)
 		if err != nil {
 			return err
 		}
@@ -72,7 +72,7 @@ func tried(tx, query *gorm.DB, yield func(*triedRow)) error {
 	return nil
 }
 
-func scanned(tx *gorm.DB, rows *sql.Rows) (*triedRow, error) {
+func scanTried(tx *gorm.DB, rows *sql.Rows) (*triedRow, error) {
 	row := &triedRow{}
 	if err := tx.ScanRows(rows, row); err != nil {
 		return nil, fmt.Errorf("read delivery with event: %w", err)
@@ -91,7 +91,7 @@ func (f JobFilter) filteredMatch(tx *gorm.DB, scope deliveryScope, chosen *filte
 		return all, 0, nil
 	}
 	m := matchedRow{WebhookID: string(f.Webhook)}
-	err = tried(tx, f.matching(tx, scope), func(row *triedRow) {
+	err = eachTried(tx, f.matching(tx, scope), func(row *triedRow) {
 		if !row.passes(chosen) {
 			kept++
 			return
@@ -116,16 +116,16 @@ func (m *matchedRow) add(row *triedRow) {
 	m.Last, m.Changed = max(m.Last, row.ID), max(m.Changed, row.UpdatedAt)
 }
 
-// sift removes the deliveries that the webhook's filter rejects from a page. The page still ends at
+// dropRejected removes the deliveries that the webhook's filter rejects from a page. The page still ends at
 // the same place.
-func (step *jobStep) sift(tx *gorm.DB, f JobFilter) error {
+func (step *jobStep) dropRejected(tx *gorm.DB, f JobFilter) error {
 	chosen, err := replayFilter(tx, domain.JobKind(step.job.Kind), f.Webhook)
 	if err != nil || chosen == nil || len(step.ids) == 0 {
 		return err
 	}
 	query := tx.Table("deliveries AS d").Where("d.account = ? AND d.day = ? AND d.id IN ?", step.job.Account, step.day, step.ids).Order("d.id")
 	step.ids = nil
-	return tried(tx, query, func(row *triedRow) {
+	return eachTried(tx, query, func(row *triedRow) {
 		if row.passes(chosen) {
 			step.ids = append(step.ids, row.ID)
 		}

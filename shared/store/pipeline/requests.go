@@ -129,7 +129,7 @@ func (p *Pipeline) RequestRetry(ctx context.Context, account string, id domain.D
 }
 
 // inFlight reports whether an attempt runs, or is due and may have begun.
-func inFlight(row listedRow, now time.Time) bool {
+func inFlight(row deliveryListRow, now time.Time) bool {
 	switch domain.Status(row.Delivery.Status) {
 	case domain.StatusPending:
 		return !row.Cut
@@ -161,7 +161,7 @@ func (p *Pipeline) OpenRequests(ctx context.Context, before time.Time, after str
 					coalesce(d.attempts, 0) AS attempts, coalesce(d.rev, 0) AS rev, (d.id IS NOT NULL) AS known`).
 				Where("r.id > ?", after)
 			if before.IsZero() {
-				query = query.Where("r.relayed_at IS NULL") // uses an index: there may be many requests that were relayed
+				query = query.Where("r.relayed_at IS NULL") // relayed requests, which may be many, are not in the index requests_unrelayed
 			} else {
 				query = query.Where("r.relayed_at IS NULL OR r.relayed_at < ?", store.InstantOf(before))
 			}

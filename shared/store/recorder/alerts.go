@@ -21,7 +21,7 @@ type alerts struct {
 	*transaction
 
 	hooks    map[domain.WebhookID]*alertedHook
-	told     map[domain.WebhookID]*toldState
+	reported map[domain.WebhookID]*reportedState
 	circuits map[domain.WebhookID]*domain.Circuit
 	healths  map[domain.WebhookID]*domain.Health
 	found    []transition
@@ -40,21 +40,21 @@ type listener struct {
 	events []string
 }
 
-// toldState is a row of webhook_alerts.
-type toldState struct {
+// reportedState is a row of webhook_alerts.
+type reportedState struct {
 	failing, opened bool
 	minute          time.Time
 	told, leftOut   int64
 	changed         bool
 }
 
-// tells reports whether there may be a transition. Then the transaction runs alone: if two
+// mayAlert reports whether there may be a transition. Then the transaction runs alone: if two
 // transactions see the same transition, the second must know what the first has reported.
-func (w *recordWork) tells() bool {
-	return len(w.exhausted) > 0 || slices.ContainsFunc(w.health, tells)
+func (w *recordWork) mayAlert() bool {
+	return len(w.exhausted) > 0 || slices.ContainsFunc(w.health, isTransition)
 }
 
-func tells(h domain.HealthChange) bool { return h.Circuit != nil || h.DisabledVersion > 0 }
+func isTransition(h domain.HealthChange) bool { return h.Circuit != nil || h.DisabledVersion > 0 }
 
 // prepareAlerts adds the days of alerts to the days that the log must have.
 func (w *recordWork) prepareAlerts() {
@@ -64,7 +64,7 @@ func (w *recordWork) prepareAlerts() {
 	for i := range w.health {
 		if c := w.health[i].Circuit; c != nil {
 			w.day(store.DateOf(c.SaidAt))
-		} else if tells(w.health[i]) {
+		} else if isTransition(w.health[i]) {
 			w.day(store.DateOf(w.health[i].At))
 		}
 	}
@@ -74,7 +74,7 @@ func (w *recordWork) prepareAlerts() {
 // they are stored.
 func (t *transaction) alert(ctx context.Context) error {
 	w := t.work
-	if !w.tells() {
+	if !w.mayAlert() {
 		return nil
 	}
 	a := &alerts{transaction: t}
@@ -91,7 +91,7 @@ func (t *transaction) alert(ctx context.Context) error {
 	if err := a.write(ctx); err != nil {
 		return err
 	}
-	return a.keep(ctx)
+	return a.storeReported(ctx)
 }
 
 // tellUsedUp adds an alert for each webhook that this transaction has made inactive because a quota of
@@ -115,7 +115,7 @@ func (t *transaction) tellUsedUp(ctx context.Context) error {
 		if a.hooks[h.Webhook] == nil || slices.ContainsFunc(w.health, func(o domain.HealthChange) bool { return o.Webhook == h.Webhook && o.DisabledVersion > 0 }) {
 			continue // the webhook is deleted, or an alert says that it was disabled for another reason
 		}
-		a.find(transition{
+		a.addTransition(transition{
 			webhook: h.Webhook, at: h.At, key: strconv.FormatInt(h.DisabledVersion, 36), reason: h.DisabledReason,
 			failures: a.circuitOf(h.Webhook).Failures, since: h.At, answer: domain.Answer{Class: domain.ClassOK},
 		}, domain.WebhookDisabled)
@@ -144,16 +144,16 @@ func (a *alerts) circuit(h *domain.HealthChange) {
 	}
 	if now.Alarming && !hook.onlyAlerts && !s.failing {
 		s.failing, s.changed = true, true
-		a.find(t, domain.WebhookFailing)
+		a.addTransition(t, domain.WebhookFailing)
 	}
 	if s.failing && !s.opened && !now.OpenSince.IsZero() {
 		s.opened, s.changed = true, true
-		a.find(t, domain.WebhookCircuitOpened)
+		a.addTransition(t, domain.WebhookCircuitOpened)
 	}
 	if s.failing && now.Failures == 0 {
 		s.failing, s.opened, s.changed = false, false, true
 		t.failures, t.since, t.answer = before.Failures, before.FailingSince, domain.Answer{Class: domain.ClassOK}
-		a.find(t, domain.WebhookRecovered)
+		a.addTransition(t, domain.WebhookRecovered)
 	}
 	*before = now
 }
@@ -190,7 +190,7 @@ func (a *alerts) disabled(h *domain.HealthChange) {
 	if t.since.IsZero() {
 		t.since = h.At
 	}
-	a.find(t, domain.WebhookDisabled)
+	a.addTransition(t, domain.WebhookDisabled)
 }
 
 // exhausted adds a transition for a delivery whose schedule is exhausted.
@@ -211,19 +211,19 @@ func (a *alerts) exhausted(o *domain.Outcome) {
 	if t.since.IsZero() {
 		t.since = o.UpdatedAt
 	}
-	a.find(t, domain.DeliveryExhausted)
+	a.addTransition(t, domain.DeliveryExhausted)
 }
 
-func (a *alerts) find(t transition, kind domain.EventType) {
+func (a *alerts) addTransition(t transition, kind domain.EventType) {
 	t.kind = kind
 	a.found = append(a.found, t)
 }
 
-func (a *alerts) state(id domain.WebhookID) *toldState {
-	s := a.told[id]
+func (a *alerts) state(id domain.WebhookID) *reportedState {
+	s := a.reported[id]
 	if s == nil {
-		s = &toldState{}
-		a.told[id] = s
+		s = &reportedState{}
+		a.reported[id] = s
 	}
 	return s
 }
@@ -249,7 +249,7 @@ func (a *alerts) write(ctx context.Context) error {
 	for i := range a.found {
 		t := &a.found[i]
 		hook := a.hooks[t.webhook]
-		if a.work.days[store.DateOf(t.at)] == nil || !heard(listeners[hook.account], t) || !a.fits(t) {
+		if a.work.days[store.DateOf(t.at)] == nil || !hasListener(listeners[hook.account], t) || !a.hasRoom(t) {
 			continue
 		}
 		event, err := t.alert(hook, a.work.publicURL)
@@ -282,16 +282,16 @@ func (a *alerts) write(ctx context.Context) error {
 	return nil
 }
 
-// heard reports whether a webhook other than the one that failed is registered for the transition.
-func heard(listeners []listener, t *transition) bool {
+// hasListener reports whether a webhook other than the one that failed is registered for the transition.
+func hasListener(listeners []listener, t *transition) bool {
 	return slices.ContainsFunc(listeners, func(l listener) bool {
 		return l.id != t.webhook && slices.Contains(l.events, string(t.kind))
 	})
 }
 
-// fits reports whether there may be an alert for one more exhausted delivery of the webhook in this
+// hasRoom reports whether there may be an alert for one more exhausted delivery of the webhook in this
 // minute. If a batch is written twice, the deliveries without an alert are counted twice.
-func (a *alerts) fits(t *transition) bool {
+func (a *alerts) hasRoom(t *transition) bool {
 	if t.kind != domain.DeliveryExhausted {
 		return true
 	}
@@ -311,7 +311,7 @@ func (a *alerts) fits(t *transition) bool {
 func (a *alerts) read(ctx context.Context) error {
 	ids := map[string]struct{}{}
 	for i := range a.work.health {
-		if tells(a.work.health[i]) {
+		if isTransition(a.work.health[i]) {
 			ids[string(a.work.health[i].Webhook)] = struct{}{}
 		}
 	}
@@ -322,7 +322,7 @@ func (a *alerts) read(ctx context.Context) error {
 }
 
 func (a *alerts) readRows(ctx context.Context, ids []string) error {
-	a.hooks, a.told = map[domain.WebhookID]*alertedHook{}, map[domain.WebhookID]*toldState{}
+	a.hooks, a.reported = map[domain.WebhookID]*alertedHook{}, map[domain.WebhookID]*reportedState{}
 	a.circuits, a.healths = map[domain.WebhookID]*domain.Circuit{}, map[domain.WebhookID]*domain.Health{}
 	look := func(query string, each func(store.Scan) error) store.Statement {
 		return store.Statement{SQL: query + " " + a.In(), Args: []any{a.List(ids)}, Each: each}
@@ -339,9 +339,9 @@ func (a *alerts) readRows(ctx context.Context, ids []string) error {
 		look("SELECT webhook_id, failing, opened, minute, told, left_out FROM webhook_alerts WHERE webhook_id", func(scan store.Scan) error {
 			var id string
 			var minute store.Instant
-			s := &toldState{}
+			s := &reportedState{}
 			err := scan(&id, &s.failing, &s.opened, &minute, &s.told, &s.leftOut)
-			s.minute, a.told[domain.WebhookID(id)] = minute.Time(), s
+			s.minute, a.reported[domain.WebhookID(id)] = minute.Time(), s
 			return err
 		}),
 		look(`SELECT webhook_id, failures, failing_since, said_at, answer_at, answer_class, answer_status, answer_body
@@ -430,11 +430,11 @@ func (a *alerts) insert(ctx context.Context, events []domain.Event) (map[domain.
 	}, values, nil)...)
 }
 
-// keep stores what alerts have reported about webhooks.
-func (a *alerts) keep(ctx context.Context) error {
+// storeReported stores what alerts have reported about webhooks.
+func (a *alerts) storeReported(ctx context.Context) error {
 	var values []any
-	for _, id := range slices.Sorted(maps.Keys(a.told)) { // in one order, so that transactions don't deadlock
-		if s := a.told[id]; s.changed {
+	for _, id := range slices.Sorted(maps.Keys(a.reported)) { // in one order, so that transactions don't deadlock
+		if s := a.reported[id]; s.changed {
 			values = append(values, string(id), s.failing, s.opened, a.Moment(s.minute), s.told, s.leftOut, a.Moment(a.work.now))
 		}
 	}

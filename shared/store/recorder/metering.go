@@ -35,8 +35,8 @@ func newOwners() *owners {
 	return &owners{byWebhook: map[domain.WebhookID]string{}, unmetered: map[string]time.Time{}}
 }
 
-// sort returns the webhooks whose owners are not known, and the consumers that may be metered.
-func (o *owners) sort(webhooks map[domain.WebhookID]struct{}, now time.Time) (unknown []string, consumers map[string]struct{}) {
+// classify returns the webhooks whose owners are not known, and the consumers that may be metered.
+func (o *owners) classify(webhooks map[domain.WebhookID]struct{}, now time.Time) (unknown []string, consumers map[string]struct{}) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for id := range webhooks {
@@ -64,7 +64,7 @@ func (o *owners) learn(found map[domain.WebhookID]string) {
 	maps.Copy(o.byWebhook, found)
 }
 
-func (o *owners) of(id domain.WebhookID) string {
+func (o *owners) consumerOf(id domain.WebhookID) string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.byWebhook[id]
@@ -81,12 +81,12 @@ func (o *owners) notMetered(consumer string, now time.Time) {
 
 // meter counts the deliveries of a transaction. The methods of a nil meter do nothing.
 type meter struct {
-	owners  *owners
-	conn    store.Conn
-	now     time.Time
-	buckets map[string]string // of metered consumers
-	had     map[domain.DeliveryID]struct{}
-	counts  map[metering.HourKey]metering.Count
+	owners   *owners
+	conn     store.Conn
+	now      time.Time
+	bucketOf map[string]string              // the bucket of each metered consumer
+	counted  map[domain.DeliveryID]struct{} // deliveries that had a success before
+	counts   map[metering.HourKey]metering.Count
 }
 
 // delivered calls each for the outcomes that are delivered and no tests.
@@ -109,31 +109,31 @@ func newMeter(ctx context.Context, o *owners, c store.Conn, w *recordWork) (*met
 	if len(webhooks) == 0 {
 		return nil, nil
 	}
-	m := &meter{owners: o, conn: c, now: w.now, buckets: map[string]string{}, had: map[domain.DeliveryID]struct{}{}, counts: map[metering.HourKey]metering.Count{}}
-	unknown, consumers := o.sort(webhooks, w.now)
+	m := &meter{owners: o, conn: c, now: w.now, bucketOf: map[string]string{}, counted: map[domain.DeliveryID]struct{}{}, counts: map[metering.HourKey]metering.Count{}}
+	unknown, consumers := o.classify(webhooks, w.now)
 	for range 2 { // the second time for owners that were forgotten to make room for others
 		if len(unknown) == 0 {
 			break
 		}
-		if err := m.find(ctx, unknown); err != nil {
+		if err := m.findOwners(ctx, unknown); err != nil {
 			return nil, err
 		}
-		unknown, consumers = o.sort(webhooks, w.now)
+		unknown, consumers = o.classify(webhooks, w.now)
 	}
 	if len(consumers) == 0 {
 		return nil, nil
 	}
-	if err := m.look(ctx, slices.Sorted(maps.Keys(consumers))); err != nil || len(m.buckets) == 0 {
+	if err := m.findMetered(ctx, slices.Sorted(maps.Keys(consumers))); err != nil || len(m.bucketOf) == 0 {
 		return nil, err
 	}
-	if err := m.before(ctx, w); err != nil {
+	if err := m.findCounted(ctx, w); err != nil {
 		return nil, err
 	}
 	return m, nil
 }
 
-// find reads the owners of webhooks.
-func (m *meter) find(ctx context.Context, webhooks []string) error {
+// findOwners reads the owners of webhooks.
+func (m *meter) findOwners(ctx context.Context, webhooks []string) error {
 	found := make(map[domain.WebhookID]string, len(webhooks))
 	for _, id := range webhooks {
 		found[domain.WebhookID(id)] = "" // a webhook that does not exist has no owner
@@ -151,46 +151,46 @@ func (m *meter) find(ctx context.Context, webhooks []string) error {
 	return nil
 }
 
-// look reads for which consumers deliveries are counted.
-func (m *meter) look(ctx context.Context, consumers []string) error {
+// findMetered reads for which consumers deliveries are counted.
+func (m *meter) findMetered(ctx context.Context, consumers []string) error {
 	query := `SELECT k.id, k.bucket_id FROM key_consumers k WHERE k.id ` + m.conn.In() + `
 		AND EXISTS (SELECT 1 FROM meters m WHERE m.bucket_id = k.bucket_id AND m.event_type = '` + domain.EventDeliveries + `')`
 	err := m.conn.Query(ctx, query, func(scan store.Scan) error {
 		var id, bucket string
 		err := scan(&id, &bucket)
-		m.buckets[id] = bucket
+		m.bucketOf[id] = bucket
 		return err
 	}, m.conn.List(consumers))
 	if err != nil {
 		return fmt.Errorf("look for meters of deliveries: %w", err)
 	}
 	for _, consumer := range consumers {
-		if m.buckets[consumer] == "" {
+		if m.bucketOf[consumer] == "" {
 			m.owners.notMetered(consumer, m.now)
 		}
 	}
 	return nil
 }
 
-// before finds the deliveries that had a success before this transaction.
-func (m *meter) before(ctx context.Context, w *recordWork) error {
+// findCounted finds the deliveries that had a success before this transaction.
+func (m *meter) findCounted(ctx context.Context, w *recordWork) error {
 	type place struct {
 		day     time.Time
 		account string
 	}
 	places := map[place][]string{}
 	w.delivered(func(day time.Time, o *domain.Outcome) {
-		if m.buckets[m.owners.of(o.Webhook)] != "" {
+		if m.bucketOf[m.owners.consumerOf(o.Webhook)] != "" {
 			at := place{day, o.Account}
 			places[at] = append(places[at], string(o.Delivery))
 		}
 	})
 	for at, ids := range places {
 		slices.Sort(ids)
-		err := m.conn.Query(ctx, metered(m.conn), func(scan store.Scan) error {
+		err := m.conn.Query(ctx, selectSuccessful(m.conn), func(scan store.Scan) error {
 			var id string
 			err := scan(&id)
-			m.had[domain.DeliveryID(id)] = struct{}{}
+			m.counted[domain.DeliveryID(id)] = struct{}{}
 			return err
 		}, m.conn.List(ids), at.account, m.conn.Date(at.day))
 		if err != nil {
@@ -200,9 +200,9 @@ func (m *meter) before(ctx context.Context, w *recordWork) error {
 	return nil
 }
 
-// metered selects the deliveries of an account and a day that had a success. The primary key begins with
+// selectSuccessful selects the deliveries of an account and a day that had a success. The primary key begins with
 // the account: without it, all deliveries would be read for each transaction.
-func metered(c store.Conn) string {
+func selectSuccessful(c store.Conn) string {
 	return `SELECT d.id FROM deliveries d WHERE d.id ` + c.In() + ` AND d.account = $2 AND d.day = $3 AND (d.attempt_status BETWEEN 200 AND 299
 		OR EXISTS (SELECT 1 FROM attempts a WHERE a.day = $3 AND a.delivery_id = d.id AND a.status BETWEEN 200 AND 299))`
 }
@@ -212,15 +212,15 @@ func (m *meter) count(webhook domain.WebhookID, delivery domain.DeliveryID, test
 	if m == nil || test || a.Status < 200 || a.Status > 299 {
 		return
 	}
-	consumer := m.owners.of(webhook)
-	bucket := m.buckets[consumer]
+	consumer := m.owners.consumerOf(webhook)
+	bucket := m.bucketOf[consumer]
 	if bucket == "" {
 		return
 	}
-	if _, had := m.had[delivery]; had {
+	if _, had := m.counted[delivery]; had {
 		return
 	}
-	m.had[delivery] = struct{}{}
+	m.counted[delivery] = struct{}{}
 	key := metering.HourKey{Bucket: bucket, Consumer: consumer, EventType: domain.EventDeliveries, Hour: metering.HourOf(a.StartedAt)}
 	n := m.counts[key]
 	n.Events++
@@ -264,7 +264,7 @@ func (m *meter) write(ctx context.Context) ([]domain.HealthChange, error) {
 
 // usedUp returns when the last of the periods ends in which a quota of deliveries is used up; zero:
 // none is used up.
-func (m *meter) usedUp(ctx context.Context, e *metering.Entitled) (until time.Time, err error) {
+func (m *meter) usedUp(ctx context.Context, e *metering.Entitlements) (until time.Time, err error) {
 	for _, g := range e.Grants(m.now) {
 		if g.Meter == nil || g.Meter.EventType != domain.EventDeliveries || !g.Entitlement.Hard() {
 			continue

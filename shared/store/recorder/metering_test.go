@@ -138,9 +138,9 @@ func testMeteringCost(t *testing.T, b *bench) {
 	}
 	writing, _ := b.DB.Handles()
 	log(500)
-	short := storetest.Pages(t, writing, func() { log(20) })
+	short := storetest.PagesRead(t, writing, func() { log(20) })
 	log(5000)
-	if long := storetest.Pages(t, writing, func() { log(20) }); long > 2*short {
+	if long := storetest.PagesRead(t, writing, func() { log(20) }); long > 2*short {
 		t.Errorf("20 deliveries look at %d pages with 5520 in the log, at %d with 500", long, short)
 	}
 }

@@ -153,8 +153,8 @@ func (r *Recorder) NextPlace(ctx context.Context, account string, from int64) (i
 	return max(next.Int64, 1), nil
 }
 
-// Placed is an unsettled event that has a place.
-type Placed struct {
+// PlacedEvent is an unsettled event that has a place.
+type PlacedEvent struct {
 	domain.Event // account, id, type, time and body
 
 	Place   int64
@@ -166,7 +166,7 @@ const placedPage = 500
 
 // PlacedEvents returns the first unsettled events of an account with places from one number on and below
 // another, in their order. An event that is not in the log any more has no type and no body.
-func (r *Recorder) PlacedEvents(ctx context.Context, account string, from, below int64) ([]Placed, error) {
+func (r *Recorder) PlacedEvents(ctx context.Context, account string, from, below int64) ([]PlacedEvent, error) {
 	var rows []struct {
 		Place, Version int64
 		ID             string
@@ -197,11 +197,11 @@ func (r *Recorder) PlacedEvents(ctx context.Context, account string, from, below
 			bodies[b.ID] = b
 		}
 	}
-	list := make([]Placed, 0, len(rows))
+	list := make([]PlacedEvent, 0, len(rows))
 	for _, row := range rows {
 		b := bodies[row.ID]
 		event := domain.Event{Account: account, ID: row.ID, Type: domain.EventType(b.Type), Payload: b.Payload, ReceivedAt: row.ReceivedAt.Time()}
-		list = append(list, Placed{event, row.Place, row.Version})
+		list = append(list, PlacedEvent{event, row.Place, row.Version})
 	}
 	return list, nil
 }

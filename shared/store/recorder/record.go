@@ -93,8 +93,8 @@ func storedClass(a *domain.Attempt) *string {
 	return (*string)(&a.Class)
 }
 
-// last returns the class and status of the last attempt as a delivery's row has them.
-func last(a *domain.Attempt) (class *string, status *int) {
+// lastAttempt returns the class and status of the last attempt as a delivery's row has them.
+func lastAttempt(a *domain.Attempt) (class *string, status *int) {
 	if a == nil {
 		return nil, nil
 	}
@@ -106,7 +106,7 @@ func bornLast(a *domain.Attempt) (class *string, status *int) {
 	if a != nil && a.Class == domain.ClassOK {
 		return nil, nil
 	}
-	return last(a)
+	return lastAttempt(a)
 }
 
 // plainText makes text fit for a text column. One row that the database refuses would hold up every

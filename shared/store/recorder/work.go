@@ -54,7 +54,7 @@ type recordDay struct {
 
 // bringsEvents reports whether there are events to add, or perhaps alerts.
 func (w *recordWork) bringsEvents() bool {
-	if w.tells() || w.usedUp {
+	if w.mayAlert() || w.usedUp {
 		return true
 	}
 	for _, day := range w.days {
@@ -65,15 +65,15 @@ func (w *recordWork) bringsEvents() bool {
 	return false
 }
 
-// unborn turns new deliveries into changes, because some of them were in the log.
-func (d *recordDay) unborn() {
+// bornToChanges turns new deliveries into changes, because some of them were in the log.
+func (d *recordDay) bornToChanges() {
 	d.change(d.born)
 	d.born, d.known = nil, true
 }
 
-// unfilled returns the day after rows have taken the attempts with the given ids: the other
+// withoutTaken returns the day after rows have taken the attempts with the given ids: the other
 // outcomes of filled become changes.
-func (d *recordDay) unfilled(taken map[string]struct{}) *recordDay {
+func (d *recordDay) withoutTaken(taken map[string]struct{}) *recordDay {
 	var rest []domain.Outcome
 	for _, o := range d.filled {
 		if _, ok := taken[o.Attempt.ID]; !ok {
@@ -115,7 +115,7 @@ func (d *recordDay) countBorn(t *tally) {
 // countFilled counts the attempts with the given ids, which rows have taken.
 func (d *recordDay) countFilled(t *tally, taken map[string]struct{}) {
 	for i := range d.filled {
-		if o := &d.filled[i]; has(taken, o.Attempt.ID) {
+		if o := &d.filled[i]; inSet(taken, o.Attempt.ID) {
 			t.attempt(o, o.Attempt)
 		}
 	}
@@ -125,7 +125,7 @@ func (d *recordDay) countFilled(t *tally, taken map[string]struct{}) {
 func (d *recordDay) countAttempts(t *tally, added map[string]struct{}) {
 	for i := range d.attempts {
 		a := &d.attempts[i]
-		if has(added, a.ID) {
+		if inSet(added, a.ID) {
 			delete(added, a.ID) // the attempt may be in the batch twice
 			t.Attempt(a.account, a.webhook, a.eventType, &a.Attempt)
 			t.meter.count(a.webhook, a.delivery, a.test, &a.Attempt)
@@ -134,7 +134,7 @@ func (d *recordDay) countAttempts(t *tally, added map[string]struct{}) {
 	}
 }
 
-func has(set map[string]struct{}, id string) bool {
+func inSet(set map[string]struct{}, id string) bool {
 	_, ok := set[id]
 	return ok
 }
@@ -237,7 +237,7 @@ func (w *recordWork) addDelivery(outcomes []domain.Outcome) {
 			w.exhausted = append(w.exhausted, o)
 		}
 	}
-	w.answer(outcomes)
+	w.noteAnswers(outcomes)
 	last := outcomes[len(outcomes)-1]
 	at, ok := last.Delivery.ReceivedAt()
 	if !ok || !domain.ValidAccount(last.Account) {
@@ -270,9 +270,9 @@ func (w *recordWork) addDelivery(outcomes []domain.Outcome) {
 	day.changed = append(day.changed, last)
 }
 
-// answer notes the answer to a job: the first attempt of a delivery's newest run, or the end of
+// noteAnswers notes the answer to a job: the first attempt of a delivery's newest run, or the end of
 // that run without an attempt. The first run of a delivery was not requested.
-func (w *recordWork) answer(outcomes []domain.Outcome) {
+func (w *recordWork) noteAnswers(outcomes []domain.Outcome) {
 	run := outcomes[len(outcomes)-1].Rev / domain.RunStep
 	if run == 0 {
 		return
@@ -319,9 +319,9 @@ func (w *recordWork) leaveOut(floor, last store.Date) {
 	}
 }
 
-// changes reports whether there is more to write than new rows.
-func (w *recordWork) changes() bool {
-	if w.tells() || w.usedUp { // usedUp: an earlier try has set it
+// hasChanges reports whether there is more to write than new rows.
+func (w *recordWork) hasChanges() bool {
+	if w.mayAlert() || w.usedUp { // usedUp: an earlier try has set it
 		return true
 	}
 	for _, day := range w.days {
@@ -332,9 +332,9 @@ func (w *recordWork) changes() bool {
 	return false
 }
 
-// unborn turns all new deliveries into changes.
-func (w *recordWork) unborn() {
+// bornToChanges turns all new deliveries into changes.
+func (w *recordWork) bornToChanges() {
 	for _, day := range w.days {
-		day.unborn()
+		day.bornToChanges()
 	}
 }

@@ -33,17 +33,17 @@ var errUsedUp = errors.New("a quota is used up")
 // rows runs alone: two transactions that change what the other has added would wait for each other until Postgres
 // notices, a second later.
 func (r *Recorder) write(ctx context.Context, w *recordWork) (RecordResult, error) {
-	alone, known := w.changes(), false
+	alone, known := w.hasChanges(), false
 	for {
 		t := &transaction{work: w}
-		err := r.db.Write(ctx, w.first(alone), func(c store.Conn) error {
+		err := r.db.Write(ctx, w.beginStatements(alone), func(c store.Conn) error {
 			t.Conn = c
 			return t.write(ctx, r.owners)
 		})
 		switch {
 		case errors.Is(err, errKnown) && !known:
 			known = true
-			w.unborn()
+			w.bornToChanges()
 		case errors.Is(err, errUsedUp):
 			w.usedUp = true
 		default:
@@ -53,8 +53,8 @@ func (r *Recorder) write(ctx context.Context, w *recordWork) (RecordResult, erro
 	}
 }
 
-// first returns the statements with which Postgres begins a transaction.
-func (w *recordWork) first(alone bool) string {
+// beginStatements returns the statements with which Postgres begins a transaction.
+func (w *recordWork) beginStatements(alone bool) string {
 	// The outbox changes between empty and large within seconds, so its statistics would lead to a scan.
 	lock := "SET LOCAL enable_seqscan = off; SELECT pg_advisory_xact_lock_shared(%d)"
 	if alone {
@@ -103,7 +103,7 @@ func (t *transaction) write(ctx context.Context, o *owners) (err error) {
 	if err := t.tellUsedUp(ctx); err != nil {
 		return fmt.Errorf("tell of a used up quota: %w", err)
 	}
-	return t.rest(ctx)
+	return t.writeRest(ctx)
 }
 
 func (t *transaction) day(ctx context.Context, at time.Time, day *recordDay) error {
@@ -116,7 +116,7 @@ func (t *transaction) day(ctx context.Context, at time.Time, day *recordDay) err
 		return fmt.Errorf("fill deliveries: %w", err)
 	}
 	day.countFilled(&t.tally, taken)
-	day = day.unfilled(taken)
+	day = day.withoutTaken(taken)
 	if err := t.change(ctx, at, day.changed); err != nil {
 		return fmt.Errorf("change deliveries: %w", err)
 	}
@@ -186,7 +186,7 @@ func (t *transaction) fill(ctx context.Context, at time.Time, outcomes []domain.
 	day, values := t.Date(at), make([]any, 0, len(outcomes)*wholeWidth)
 	for i := range outcomes {
 		o := &outcomes[i]
-		class, status := last(o.Attempt)
+		class, status := lastAttempt(o.Attempt)
 		values = t.appendAttempt(t.appendState(values, o, day, class, status), o.Attempt)
 	}
 	return t.ids(ctx, store.MultiRow{
@@ -215,7 +215,7 @@ func (t *transaction) ids(ctx context.Context, m store.MultiRow, values []any) (
 func (t *transaction) change(ctx context.Context, at time.Time, outcomes []domain.Outcome) error {
 	day, values := t.Date(at), make([]any, 0, len(outcomes)*wholeWidth)
 	for i := range outcomes {
-		class, status := last(outcomes[i].Attempt)
+		class, status := lastAttempt(outcomes[i].Attempt)
 		values = t.appendState(values, &outcomes[i], day, class, status)
 	}
 	return t.Batch(ctx, t.Rows(store.MultiRow{
@@ -297,8 +297,8 @@ func (t *transaction) addEvents(ctx context.Context, at time.Time, day *recordDa
 	return t.Batch(ctx, list...)
 }
 
-// rest settles events, answers requests, and stores health and the counts, on Postgres in one round trip.
-func (t *transaction) rest(ctx context.Context) error {
+// writeRest settles events, answers requests, and stores health and the counts, on Postgres in one round trip.
+func (t *transaction) writeRest(ctx context.Context) error {
 	var list []store.Statement
 	if !t.Empty() {
 		list = append(list, store.Statement{SQL: rollup.InsertDelta, Args: []any{t.Moment(rollup.MinuteOf(t.work.now)), t.Encode()}})

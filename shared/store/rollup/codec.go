@@ -22,13 +22,13 @@ type Tally struct{ counts map[Key]*Counts }
 
 // Event counts an event that was accepted.
 func (t *Tally) Event(account string, eventType domain.EventType, at time.Time) {
-	t.of(Key{Account: account, Type: eventType, Minute: minuteOf(at)}).Events++
+	t.countsOf(Key{Account: account, Type: eventType, Minute: minuteOf(at)}).Events++
 }
 
 // Attempt counts an attempt of a delivery, in the minute in which it began.
 func (t *Tally) Attempt(account string, webhook domain.WebhookID, eventType domain.EventType, a *domain.Attempt) {
 	class := cmp.Or(a.Class, domain.ClassOf(a.Status)) // the first version of records has no class
-	c := t.of(Key{account, webhook, eventType, class, minuteOf(a.StartedAt)})
+	c := t.countsOf(Key{account, webhook, eventType, class, minuteOf(a.StartedAt)})
 	c.Attempts++
 	if a.Number == 1 {
 		c.Deliveries++
@@ -39,7 +39,7 @@ func (t *Tally) Attempt(account string, webhook domain.WebhookID, eventType doma
 	c.Latency = c.Latency.Observe(a.Duration)
 }
 
-func (t *Tally) of(key Key) *Counts {
+func (t *Tally) countsOf(key Key) *Counts {
 	c := t.counts[key]
 	if c == nil {
 		if t.counts == nil {
@@ -110,7 +110,7 @@ func decode(encoded []byte, account string, each func(Key, *Counts)) error {
 	for r.More() {
 		of := r.Blob()
 		if account != "" && string(of) != account {
-			r.pass()
+			r.skipGroup()
 			continue
 		}
 		key := Key{Account: string(of), Type: domain.EventType(r.Blob()), Class: domain.Class(r.Blob()), Minute: r.Number()}
@@ -131,8 +131,8 @@ func decode(encoded []byte, account string, each func(Key, *Counts)) error {
 	return nil
 }
 
-// pass skips a group after its account was read.
-func (r *reader) pass() {
+// skipGroup skips a group after its account was read.
+func (r *reader) skipGroup() {
 	r.Blob()
 	r.Blob()
 	r.Number()

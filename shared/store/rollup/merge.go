@@ -42,15 +42,15 @@ func (r *Rollups) merge(ctx context.Context) (merged int, more bool, err error) 
 }
 
 func mergeIn(ctx context.Context, c store.Conn) (merged int, more bool, err error) {
-	ids, more, err := choose(ctx, c)
+	ids, more, err := chooseDeltas(ctx, c)
 	if err != nil || len(ids) == 0 {
 		return 0, false, err
 	}
-	deltas, err := take(ctx, c, ids)
+	deltas, err := takeDeltas(ctx, c, ids)
 	if err != nil {
 		return 0, false, fmt.Errorf("take deltas: %w", err)
 	}
-	counts, err := sum(deltas)
+	counts, err := sumByRow(deltas)
 	if err != nil {
 		return 0, false, err
 	}
@@ -60,18 +60,18 @@ func mergeIn(ctx context.Context, c store.Conn) (merged int, more bool, err erro
 	}
 	slices.SortFunc(keys, compareRows)
 	for part := range slices.Chunk(keys, store.BatchRows) {
-		if err := stored(ctx, c, part, counts); err != nil {
+		if err := addStored(ctx, c, part, counts); err != nil {
 			return 0, false, fmt.Errorf("read rollups: %w", err)
 		}
-		if err := put(ctx, c, part, counts); err != nil {
+		if err := putRows(ctx, c, part, counts); err != nil {
 			return 0, false, fmt.Errorf("write rollups: %w", err)
 		}
 	}
 	return len(deltas), more, nil
 }
 
-// choose returns the ids of the deltas to merge next.
-func choose(ctx context.Context, c store.Conn) (ids []int64, more bool, err error) {
+// chooseDeltas returns the ids of the deltas to merge next.
+func chooseDeltas(ctx context.Context, c store.Conn) (ids []int64, more bool, err error) {
 	most, room := mergeDeltas, mergeBytesPostgres
 	if c.SQLite() {
 		most, room = mergeDeltasOnSQLite, mergeBytesSQLite
@@ -89,8 +89,8 @@ func choose(ctx context.Context, c store.Conn) (ids []int64, more bool, err erro
 	return ids, more || len(ids) == most, err
 }
 
-// sum adds deltas up, by the rows that they change.
-func sum(deltas []delta) (map[rowKey]*Counts, error) {
+// sumByRow adds deltas up, by the rows that they change.
+func sumByRow(deltas []delta) (map[rowKey]*Counts, error) {
 	counts := map[rowKey]*Counts{}
 	add := func(key rowKey, more *Counts) {
 		c := counts[key]

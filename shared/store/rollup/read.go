@@ -54,13 +54,13 @@ func (r *Row) Failed() int64 { return r.Attempts - r.Succeeded }
 // Read answers queries about an account, all on one view of the database. Rows are ordered by time and then by what
 // they are grouped by. Steps without counts have no row. domain.ErrLimit: there are more rows than a query allows.
 func (r *Rollups) Read(ctx context.Context, account string, queries ...Query) ([][]Row, error) {
-	answers := make([]answer, len(queries))
+	answers := make([]rowSet, len(queries))
 	err := r.db.Snapshot(ctx, func(tx *gorm.DB) error {
 		c := r.db.Beneath(tx)
 		for i, q := range queries {
-			answers[i] = answer{Query: q, account: account, rows: map[answerKey]*Row{}, among: map[domain.WebhookID]bool{}}
+			answers[i] = rowSet{Query: q, account: account, rows: map[rowSetKey]*Row{}, webhooks: map[domain.WebhookID]bool{}}
 			for _, id := range q.Webhooks {
-				answers[i].among[id] = true
+				answers[i].webhooks[id] = true
 			}
 			for _, part := range q.cover() {
 				if err := readPart(ctx, c, &answers[i], part); err != nil {
@@ -80,25 +80,25 @@ func (r *Rollups) Read(ctx context.Context, account string, queries ...Query) ([
 	return lists, nil
 }
 
-// part is a span of minutes that rows of one step cover.
-type part struct {
+// span is a span of minutes that rows of one step cover.
+type span struct {
 	step        Step
 	from, until int64
 }
 
 // cover divides the query's time into parts, so that each is read from the longest rows that fit.
-func (q *Query) cover() []part {
+func (q *Query) cover() []span {
 	from, until := q.minutes()
 	longest := q.Step
 	longest = cmp.Or(longest, Day)
-	var parts []part
+	var parts []span
 	var divide func(from, until int64, step Step)
 	divide = func(from, until int64, step Step) {
 		if from >= until {
 			return
 		}
 		if step == Minute {
-			parts = append(parts, part{Minute, from, until})
+			parts = append(parts, span{Minute, from, until})
 			return
 		}
 		shorter := Minute
@@ -111,7 +111,7 @@ func (q *Query) cover() []part {
 			return
 		}
 		divide(from, first, shorter)
-		parts = append(parts, part{step, first, last})
+		parts = append(parts, span{step, first, last})
 		divide(last, until, shorter)
 	}
 	divide(from, until, longest)
@@ -146,7 +146,7 @@ const (
 		WHERE account = $1 AND webhook_id = w.id AND step = $3 AND start >= $4 AND start < $5 OFFSET 0) r`
 )
 
-func readPart(ctx context.Context, c store.Conn, a *answer, p part) error {
+func readPart(ctx context.Context, c store.Conn, a *rowSet, p span) error {
 	query, webhook := ofWebhook, any(string(a.Webhook))
 	switch {
 	case a.By == ByWebhookClass && c.SQLite():
@@ -160,7 +160,7 @@ func readPart(ctx context.Context, c store.Conn, a *answer, p part) error {
 		a.account, webhook, int(p.step), c.Moment(timeOf(p.from)), c.Moment(timeOf(p.until)))
 }
 
-func readDeltas(ctx context.Context, c store.Conn, account string, answers []answer) error {
+func readDeltas(ctx context.Context, c store.Conn, account string, answers []rowSet) error {
 	var deltas []delta
 	err := c.Query(ctx, "SELECT "+deltaColumns+" FROM rollup_deltas WHERE account = '' OR account = $1", scanDeltas(&deltas), account)
 	if err != nil {
@@ -201,37 +201,38 @@ func scanRollups(each func(rowKey, *Counts) error) func(store.Scan) error {
 	}
 }
 
-// answer gathers the rows of a query.
-type answer struct {
+// rowSet gathers the rows of a query.
+type rowSet struct {
 	Query
-	account string
-	rows    map[answerKey]*Row
-	among   map[domain.WebhookID]bool // of Webhooks
+	account  string
+	rows     map[rowSetKey]*Row
+	webhooks map[domain.WebhookID]bool // the set of Query.Webhooks
 }
 
-type answerKey struct {
+// rowSetKey identifies a row of a rowSet.
+type rowSetKey struct {
 	start   int64
 	webhook domain.WebhookID
-	of      string // type or class
+	group   string // the event type or class by which the query groups
 }
 
 // addDelta adds counts that are not merged yet, if the query asks for them.
-func (a *answer) addDelta(key Key, counts *Counts) error {
+func (a *rowSet) addDelta(key Key, counts *Counts) error {
 	from, until := a.minutes()
 	switch {
 	case key.Minute < from || key.Minute >= until:
 		return nil
-	case a.Webhook != "" && key.Webhook != a.Webhook, a.By == ByWebhook && key.Webhook == "", a.By == ByWebhookClass && !a.among[key.Webhook]:
+	case a.Webhook != "" && key.Webhook != a.Webhook, a.By == ByWebhook && key.Webhook == "", a.By == ByWebhookClass && !a.webhooks[key.Webhook]:
 		return nil
 	}
 	return a.add(key, counts)
 }
 
-func (a *answer) add(key Key, counts *Counts) error {
+func (a *rowSet) add(key Key, counts *Counts) error {
 	if (a.By == ByClass || a.By == ByWebhookClass) && key.Class == "" {
 		return nil // accepted events have no class
 	}
-	at := answerKey{}
+	at := rowSetKey{}
 	if a.Step > 0 {
 		at.start = a.Step.floor(key.Minute)
 	}
@@ -240,11 +241,11 @@ func (a *answer) add(key Key, counts *Counts) error {
 	case ByWebhook:
 		at.webhook, row.Webhook = key.Webhook, key.Webhook
 	case ByType:
-		at.of, row.Type = string(key.Type), key.Type
+		at.group, row.Type = string(key.Type), key.Type
 	case ByClass:
-		at.of, row.Class = string(key.Class), key.Class
+		at.group, row.Class = string(key.Class), key.Class
 	case ByWebhookClass:
-		at.webhook, row.Webhook, at.of, row.Class = key.Webhook, key.Webhook, string(key.Class), key.Class
+		at.webhook, row.Webhook, at.group, row.Class = key.Webhook, key.Webhook, string(key.Class), key.Class
 	}
 	into := a.rows[at]
 	if into == nil {
@@ -264,7 +265,7 @@ func (a *answer) add(key Key, counts *Counts) error {
 	return nil
 }
 
-func (a *answer) sorted() []Row {
+func (a *rowSet) sorted() []Row {
 	list := make([]Row, 0, len(a.rows))
 	for _, row := range a.rows {
 		list = append(list, *row)

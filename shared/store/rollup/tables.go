@@ -17,8 +17,8 @@ const (
 	keyTypes      = `text,text,integer,timestamptz,text,text`
 )
 
-// take removes the deltas with these ids and returns them.
-func take(ctx context.Context, c store.Conn, ids []int64) (list []delta, err error) {
+// takeDeltas removes the deltas with these ids and returns them.
+func takeDeltas(ctx context.Context, c store.Conn, ids []int64) (list []delta, err error) {
 	err = c.Query(ctx, "DELETE FROM rollup_deltas WHERE id "+c.In()+" RETURNING "+deltaColumns, scanDeltas(&list), c.List(ids))
 	return list, err
 }
@@ -36,9 +36,9 @@ func appendKey(c store.Conn, values []any, k rowKey) []any {
 	return append(values, k.Account, string(k.Webhook), int(k.step), c.Moment(timeOf(k.Minute)), string(k.Type), string(k.Class))
 }
 
-// stored adds the values in the rows of keys to their counts. On Postgres each key is looked up separately: a
+// addStored adds the values in the rows of keys to their counts. On Postgres each key is looked up separately: a
 // plan that was made while rollups was empty would read the whole table.
-func stored(ctx context.Context, c store.Conn, keys []rowKey, into map[rowKey]*Counts) error {
+func addStored(ctx context.Context, c store.Conn, keys []rowKey, into map[rowKey]*Counts) error {
 	values := make([]any, 0, len(keys)*6)
 	for _, key := range keys {
 		values = appendKey(c, values, key)
@@ -56,7 +56,7 @@ func stored(ctx context.Context, c store.Conn, keys []rowKey, into map[rowKey]*C
 	}))...)
 }
 
-func put(ctx context.Context, c store.Conn, keys []rowKey, counts map[rowKey]*Counts) error {
+func putRows(ctx context.Context, c store.Conn, keys []rowKey, counts map[rowKey]*Counts) error {
 	values := make([]any, 0, len(keys)*11)
 	for _, key := range keys {
 		of := counts[key]

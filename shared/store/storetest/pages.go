@@ -8,16 +8,17 @@ import (
 	"modernc.org/sqlite"
 )
 
-// Pages returns how many pages of a SQLite file the idle connections of a handle read while do ran. That
+// PagesRead returns how many pages of a SQLite file the idle connections of a handle read while do ran. That
 // is the cost of a statement, however busy the machine is.
-func Pages(t testing.TB, db *sql.DB, do func()) int {
+func PagesRead(t testing.TB, db *sql.DB, do func()) int {
 	t.Helper()
-	before := pagesOf(t, db)
+	before := pagesRead(t, db)
 	do()
-	return pagesOf(t, db) - before
+	return pagesRead(t, db) - before
 }
 
-func pagesOf(t testing.TB, db *sql.DB) int {
+// pagesRead returns how many pages the open connections of db have read so far, from the cache or the file.
+func pagesRead(t testing.TB, db *sql.DB) int {
 	t.Helper()
 	total := 0
 	var open []*sql.Conn

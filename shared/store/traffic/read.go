@@ -62,11 +62,11 @@ func (t *Traffic) CallCounts(ctx context.Context, deployment string, step Step, 
 func (t *Traffic) RecentCalls(ctx context.Context, deployment string, since time.Time, consumers []string, limit int) ([]Request, error) {
 	query := t.db.Reading(ctx).Where("deployment = ? AND at >= ?", deployment, store.InstantOf(since)).Session(&gorm.Session{})
 	if len(consumers) == 0 {
-		return find(query, limit, "read recent calls")
+		return findRequests(query, limit, "read recent calls")
 	}
 	var all []Request
 	for _, consumer := range consumers { // each from its own place in the index
-		some, err := find(query.Where("consumer = ?", consumer), limit, "read recent calls")
+		some, err := findRequests(query.Where("consumer = ?", consumer), limit, "read recent calls")
 		if err != nil {
 			return nil, err
 		}
@@ -115,7 +115,7 @@ func (t *Traffic) ListRequests(ctx context.Context, f RequestFilter) ([]Request,
 	var list []Request
 	var end string
 	if f.indexed() {
-		list, err = find(query, f.Limit+1, "list requests")
+		list, err = findRequests(query, f.Limit+1, "list requests")
 	} else {
 		list, end, err = t.search(ctx, query, f, cursor)
 	}
@@ -125,13 +125,13 @@ func (t *Traffic) ListRequests(ctx context.Context, f RequestFilter) ([]Request,
 	if len(list) > f.Limit {
 		list = list[:f.Limit]
 		last := list[len(list)-1]
-		end = place(last.At, last.ID)
+		end = cursorPlace(last.At, last.ID)
 	}
 	next := store.Cursor{List: listRequests, Account: f.Deployment, Filter: digest, ID: end}
 	return list, next.Encode(), nil
 }
 
-func place(at time.Time, id int64) string {
+func cursorPlace(at time.Time, id int64) string {
 	return strconv.FormatInt(at.UnixMicro(), 36) + "." + strconv.FormatInt(id, 36)
 }
 
@@ -256,8 +256,8 @@ func newestFirst(query *gorm.DB) string {
 	return "at DESC, +id DESC"
 }
 
-// find reads rows without their entries.
-func find(query *gorm.DB, limit int, doing string) ([]Request, error) {
+// findRequests reads rows without their entries.
+func findRequests(query *gorm.DB, limit int, doing string) ([]Request, error) {
 	var rows []requestRow
 	if err := query.Omit("entries", "messages").Order(newestFirst(query)).Limit(limit).Find(&rows).Error; err != nil {
 		return nil, store.Wrap(doing, err)

@@ -31,7 +31,7 @@ func (t *Traffic) search(ctx context.Context, query *gorm.DB, f RequestFilter, f
 	query = query.Session(&gorm.Session{})
 	for began := time.Now(); !last.Before(first); {
 		since := last.Add(-searchSpan)
-		found, err := find(query.Where("at > ? AND at <= ?", store.InstantOf(since), store.InstantOf(last)), f.Limit+1-len(list), "search requests")
+		found, err := findRequests(query.Where("at > ? AND at <= ?", store.InstantOf(since), store.InstantOf(last)), f.Limit+1-len(list), "search requests")
 		if err != nil {
 			return nil, "", err
 		}
@@ -40,7 +40,7 @@ func (t *Traffic) search(ctx context.Context, query *gorm.DB, f RequestFilter, f
 		case len(list) > f.Limit:
 			return list, "", nil
 		case time.Since(began) >= t.searchTime && !last.Before(first):
-			return list, place(last, math.MaxInt64), nil
+			return list, cursorPlace(last, math.MaxInt64), nil
 		}
 	}
 	return list, "", nil

@@ -116,7 +116,7 @@ func testRepeat(t *testing.T, b *bench) {
 	batch := &traffic.Batch{
 		Writer: "two", Number: 7,
 		Calls:   map[traffic.CallKey]*traffic.Calls{{Deployment: "shop", Consumer: "c", Minute: minute(noon), Status: 200}: {Calls: 3, Micros: 30}},
-		NotKept: map[traffic.Minute]int64{{Deployment: "shop", Minute: minute(noon)}: 2},
+		NotKept: map[traffic.DeploymentMinute]int64{{Deployment: "shop", Minute: minute(noon)}: 2},
 		Rows:    []traffic.Request{{Deployment: "shop", At: noon, ID: 1, RequestID: "r", Severity: domain.SeverityInfo}},
 	}
 	for range 3 {
@@ -476,8 +476,8 @@ func testRecent(t *testing.T, b *bench) {
 
 func testNotKept(t *testing.T, b *bench) {
 	noon := storetest.Noon()
-	b.write(t, &traffic.Batch{NotKept: map[traffic.Minute]int64{{"shop", minute(noon)}: 5, {"shop", minute(noon) + 1}: 7, {"other", minute(noon)}: 100}})
-	b.write(t, &traffic.Batch{NotKept: map[traffic.Minute]int64{{"shop", minute(noon)}: 1}})
+	b.write(t, &traffic.Batch{NotKept: map[traffic.DeploymentMinute]int64{{"shop", minute(noon)}: 5, {"shop", minute(noon) + 1}: 7, {"other", minute(noon)}: 100}})
+	b.write(t, &traffic.Batch{NotKept: map[traffic.DeploymentMinute]int64{{"shop", minute(noon)}: 1}})
 	for _, c := range []struct {
 		since, until time.Time
 		want         int64
@@ -506,12 +506,12 @@ func testBytes(t *testing.T, b *bench) {
 
 func testRetention(t *testing.T, b *bench) {
 	noon := storetest.Noon()
-	calls, notKept := map[traffic.CallKey]*traffic.Calls{}, map[traffic.Minute]int64{}
+	calls, notKept := map[traffic.CallKey]*traffic.Calls{}, map[traffic.DeploymentMinute]int64{}
 	var rows []traffic.Request
 	for _, ago := range []time.Duration{time.Minute, 3 * time.Hour, 30 * time.Hour, 9 * 24 * time.Hour, 101 * 24 * time.Hour} {
 		at := noon.Add(-ago)
 		calls[traffic.CallKey{Deployment: "shop", Consumer: "c", Minute: minute(at), Status: 200}] = &traffic.Calls{Calls: 1}
-		notKept[traffic.Minute{Deployment: "shop", Minute: minute(at)}] = 1
+		notKept[traffic.DeploymentMinute{Deployment: "shop", Minute: minute(at)}] = 1
 		rows = append(rows, traffic.Request{Deployment: "shop", At: at, RequestID: ago.String(), Severity: domain.SeverityInfo})
 	}
 	b.write(t, &traffic.Batch{Calls: calls, NotKept: notKept, Rows: rows})

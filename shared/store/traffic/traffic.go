@@ -59,8 +59,8 @@ type Calls struct {
 	Micros int64 // the time of all answers together
 }
 
-// Minute is a minute of a deployment.
-type Minute struct {
+// DeploymentMinute identifies a minute in which a deployment was called. Batch.NotKept counts by it.
+type DeploymentMinute struct {
 	Deployment string
 	Minute     int64 // of Unix time
 }
@@ -71,7 +71,7 @@ type Batch struct {
 	Number int64  // 1, 2, 3
 	Calls  map[CallKey]*Calls
 	// NotKept counts the calls that have no row.
-	NotKept map[Minute]int64
+	NotKept map[DeploymentMinute]int64
 	Rows    []Request
 	// Meters are the usage of consumers.
 	Meters map[metering.HourKey]metering.Count

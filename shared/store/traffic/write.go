@@ -56,7 +56,7 @@ func (t *Traffic) Write(ctx context.Context, b *Batch) error {
 // writeIn writes rows of some hours, and makes room for these hours first.
 func (t *Traffic) writeIn(ctx context.Context, b *Batch, rows []requestRow, hours map[int64]time.Time) error {
 	for hour, at := range hours {
-		if !t.prepared(hour) {
+		if !t.isPrepared(hour) {
 			if err := t.prepare(ctx, at); err != nil {
 				return err
 			}
@@ -73,7 +73,7 @@ func (t *Traffic) forgetHours() {
 
 func hourOf(at time.Time) int64 { return at.Unix() / 3600 }
 
-func (t *Traffic) prepared(hour int64) bool {
+func (t *Traffic) isPrepared(hour int64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	_, ok := t.hours[hour]
@@ -107,14 +107,14 @@ func (t *Traffic) write(tx *gorm.DB, b *Batch, rows []requestRow) error {
 		return err
 	}
 	if len(counts) > 0 {
-		err := tx.Clauses(adding("gateway_calls", []string{"deployment", "step", "start", "consumer", "status"}, "calls", "micros")).
+		err := tx.Clauses(addOnConflict("gateway_calls", []string{"deployment", "step", "start", "consumer", "status"}, "calls", "micros")).
 			CreateInBatches(counts, countsAtATime).Error
 		if err != nil {
 			return err
 		}
 	}
 	if notKept := notKeptRows(b.NotKept); len(notKept) > 0 {
-		err := tx.Clauses(adding("gateway_not_kept", []string{"deployment", "start"}, "requests")).CreateInBatches(notKept, countsAtATime).Error
+		err := tx.Clauses(addOnConflict("gateway_not_kept", []string{"deployment", "start"}, "requests")).CreateInBatches(notKept, countsAtATime).Error
 		if err != nil {
 			return err
 		}
@@ -128,8 +128,8 @@ func (t *Traffic) write(tx *gorm.DB, b *Batch, rows []requestRow) error {
 	return tx.CreateInBatches(rows, requestsAtATime).Error
 }
 
-// adding returns a clause that adds the inserted values to existing rows.
-func adding(table string, key []string, columns ...string) clause.OnConflict {
+// addOnConflict returns a clause that adds the inserted values to existing rows.
+func addOnConflict(table string, key []string, columns ...string) clause.OnConflict {
 	conflict := clause.OnConflict{}
 	for _, name := range key {
 		conflict.Columns = append(conflict.Columns, clause.Column{Name: name})
@@ -210,7 +210,7 @@ func (t *Traffic) consumer(tx *gorm.DB, key CallKey) (string, error) {
 	return key.Consumer, nil
 }
 
-func notKeptRows(notKept map[Minute]int64) []notKeptRow {
+func notKeptRows(notKept map[DeploymentMinute]int64) []notKeptRow {
 	rows := make([]notKeptRow, 0, len(notKept))
 	for key, requests := range notKept {
 		rows = append(rows, notKeptRow{Deployment: key.Deployment, Start: store.InstantOf(timeOf(key.Minute)), Requests: requests})

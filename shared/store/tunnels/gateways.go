@@ -18,8 +18,8 @@ var ErrToken = errors.New("the token is not valid")
 // ErrRemoved means that the connection is not known any more.
 var ErrRemoved = errors.New("the connection is gone")
 
-// Served is a tunnel as gateways get it.
-type Served struct {
+// ServedTunnel is a tunnel as gateways get it.
+type ServedTunnel struct {
 	ID       string
 	Account  string
 	Services domain.TunnelServices // the ones in force
@@ -30,16 +30,16 @@ type Served struct {
 	Removed   bool
 }
 
-// Connected is what a gateway gets when it accepts a connection.
-type Connected struct {
+// Connection is what a gateway gets when it accepts a connection.
+type Connection struct {
 	ID     string // of the connection
-	Tunnel Served
+	Tunnel ServedTunnel
 }
 
 // ServedTunnels returns the tunnels of all accounts that changed after version since, removed ones
 // included, and the version that this covers. since 0: all that exist.
-func (t *Tunnels) ServedTunnels(ctx context.Context, since int64) ([]Served, int64, error) {
-	var served []Served
+func (t *Tunnels) ServedTunnels(ctx context.Context, since int64) ([]ServedTunnel, int64, error) {
+	var served []ServedTunnel
 	var version int64
 	err := t.db.Snapshot(ctx, func(tx *gorm.DB) error {
 		if err := tx.Raw("SELECT version FROM gateway_version WHERE id = 1").Scan(&version).Error; err != nil {
@@ -61,7 +61,7 @@ func (t *Tunnels) ServedTunnels(ctx context.Context, since int64) ([]Served, int
 }
 
 // withNext adds the services configurations of operations in progress.
-func withNext(tx *gorm.DB, rows []tunnelRow) ([]Served, error) {
+func withNext(tx *gorm.DB, rows []tunnelRow) ([]ServedTunnel, error) {
 	var ids []string
 	for i := range rows {
 		if rows[i].Operation != "" {
@@ -78,7 +78,7 @@ func withNext(tx *gorm.DB, rows []tunnelRow) ([]Served, error) {
 			next[o.ID] = o.Document
 		}
 	}
-	served := make([]Served, len(rows))
+	served := make([]ServedTunnel, len(rows))
 	for i := range rows {
 		var err error
 		if served[i], err = rows[i].served(next[rows[i].Operation]); err != nil {
@@ -88,8 +88,8 @@ func withNext(tx *gorm.DB, rows []tunnelRow) ([]Served, error) {
 	return served, nil
 }
 
-func (r *tunnelRow) served(next string) (Served, error) {
-	s := Served{ID: r.ID, Account: r.Account, Operation: r.Operation, Removed: r.RemovedAt != 0}
+func (r *tunnelRow) served(next string) (ServedTunnel, error) {
+	s := ServedTunnel{ID: r.ID, Account: r.Account, Operation: r.Operation, Removed: r.RemovedAt != 0}
 	var err error
 	if s.Services, err = readServices(r.Services); err != nil || next == "" {
 		return s, err
@@ -125,8 +125,8 @@ func (t *Tunnels) ServicesOf(ctx context.Context, account string) (map[string]do
 // ConnectTunnel stores the connection of an agent whose token has one of the hashes. It uses
 // Process and AgentVersion of c. ErrToken: there is no such token, or it has ended. ErrLimit: the
 // tunnel has MaxTunnelConnections.
-func (t *Tunnels) ConnectTunnel(ctx context.Context, hashes [][]byte, c domain.TunnelConnection) (Connected, error) {
-	var made Connected
+func (t *Tunnels) ConnectTunnel(ctx context.Context, hashes [][]byte, c domain.TunnelConnection) (Connection, error) {
+	var made Connection
 	err := t.db.Tx(ctx, func(tx *gorm.DB) error {
 		now := t.db.Now()
 		var token tokenRow
@@ -146,7 +146,7 @@ func (t *Tunnels) ConnectTunnel(ctx context.Context, hashes [][]byte, c domain.T
 		if found.RowsAffected == 0 {
 			return ErrToken
 		}
-		live, err := t.live(tx, row.ID)
+		live, err := t.liveConnections(tx, row.ID)
 		if err != nil {
 			return err
 		}
@@ -159,22 +159,22 @@ func (t *Tunnels) ConnectTunnel(ctx context.Context, hashes [][]byte, c domain.T
 	return made, store.Wrap("connect tunnel", err)
 }
 
-func (t *Tunnels) connect(tx *gorm.DB, row *tunnelRow, c domain.TunnelConnection, now time.Time) (Connected, error) {
+func (t *Tunnels) connect(tx *gorm.DB, row *tunnelRow, c domain.TunnelConnection, now time.Time) (Connection, error) {
 	connection := connectionRow{
 		ID: store.NewID(prefixConnection, idLength), TunnelID: row.ID, Process: c.Process, AgentVersion: c.AgentVersion,
 		ConnectedAt: store.InstantOf(now), RenewedAt: store.InstantOf(now),
 	}
 	if err := tx.Create(&connection).Error; err != nil {
-		return Connected{}, fmt.Errorf("insert connection of tunnel: %w", err)
+		return Connection{}, fmt.Errorf("insert connection of tunnel: %w", err)
 	}
 	if err := tx.Model(row).UpdateColumn("connected_at", store.InstantOf(now)).Error; err != nil {
-		return Connected{}, fmt.Errorf("note connection of tunnel: %w", err)
+		return Connection{}, fmt.Errorf("note connection of tunnel: %w", err)
 	}
 	served, err := withNext(tx, []tunnelRow{*row})
 	if err != nil {
-		return Connected{}, err
+		return Connection{}, err
 	}
-	return Connected{connection.ID, served[0]}, nil
+	return Connection{connection.ID, served[0]}, nil
 }
 
 // TunnelTokens returns when each of the tokens ends; the zero time: it does not end. Tokens that

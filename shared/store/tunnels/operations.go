@@ -22,7 +22,7 @@ var ErrConfiguring = errors.New("another configuration is on its way")
 
 // TunnelServices returns the services configuration in force.
 func (t *Tunnels) TunnelServices(ctx context.Context, account, id string) (domain.TunnelServices, error) {
-	row, err := t.take(t.db.Reading(ctx), account, id, store.LockNone)
+	row, err := t.getRow(t.db.Reading(ctx), account, id, store.LockNone)
 	if err != nil {
 		return domain.TunnelServices{}, store.Wrap("get services of tunnel", err)
 	}
@@ -45,11 +45,11 @@ func (t *Tunnels) ConfigureTunnel(ctx context.Context, account, id string, servi
 		if _, err := accounts.Take(t.db.Lock(tx, store.LockChange), account); err != nil {
 			return err
 		}
-		row, err := t.take(tx, account, id, store.LockChange)
+		row, err := t.getRow(tx, account, id, store.LockChange)
 		if err != nil {
 			return err
 		}
-		same, err := t.same(tx, &row, document, &operation)
+		same, err := t.findSame(tx, &row, document, &operation)
 		if err != nil || same {
 			return err
 		}
@@ -62,16 +62,16 @@ func (t *Tunnels) ConfigureTunnel(ctx context.Context, account, id string, servi
 			Message: "The agents are given the configuration.", Document: document, CreatedAt: now,
 		}
 		row.UpdatedAt = now
-		if err := t.note(ctx, tx, auditlog.ActionConfigureTunnel, &row); err != nil {
+		if err := t.auditChange(ctx, tx, auditlog.ActionConfigureTunnel, &row); err != nil {
 			return err
 		}
-		return t.begin(ctx, tx, &row, &operation)
+		return t.beginOperation(ctx, tx, &row, &operation)
 	})
 	return operation.domain(), store.Wrap("configure tunnel", err)
 }
 
-// same finds the operation of a document that is in force or in progress.
-func (t *Tunnels) same(tx *gorm.DB, row *tunnelRow, document string, operation *operationRow) (bool, error) {
+// findSame finds the operation of a document that is in force or in progress.
+func (t *Tunnels) findSame(tx *gorm.DB, row *tunnelRow, document string, operation *operationRow) (bool, error) {
 	*operation = operationRow{}
 	query := tx.Where("tunnel_id = ? AND kind = ? AND document = ?", row.ID, kindProvisioning, document)
 	switch {
@@ -120,20 +120,20 @@ func (t *Tunnels) namesFree(tx *gorm.DB, row *tunnelRow, services domain.TunnelS
 	return nil
 }
 
-// begin stores an operation, and ends it if there is no agent to wait for.
-func (t *Tunnels) begin(ctx context.Context, tx *gorm.DB, row *tunnelRow, operation *operationRow) error {
+// beginOperation stores an operation, and ends it if there is no agent to wait for.
+func (t *Tunnels) beginOperation(ctx context.Context, tx *gorm.DB, row *tunnelRow, operation *operationRow) error {
 	if err := tx.Create(operation).Error; err != nil {
 		return fmt.Errorf("insert operation of tunnel: %w", err)
 	}
 	row.Operation = operation.ID
-	live, err := t.live(tx, row.ID)
+	live, err := t.liveConnections(tx, row.ID)
 	if err != nil {
 		return err
 	}
-	if _, err := t.conclude(tx, row, operation, live); err != nil {
+	if _, err := t.endIfDone(tx, row, operation, live); err != nil {
 		return err
 	}
-	return t.changed(ctx, tx, row)
+	return t.saveRow(ctx, tx, row)
 }
 
 // supersede ends the operation in progress, because the tunnel is removed.
@@ -142,7 +142,7 @@ func (t *Tunnels) supersede(tx *gorm.DB, row *tunnelRow) error {
 		return nil
 	}
 	operation := operationRow{ID: row.Operation}
-	return t.finish(tx, row, &operation, domain.OperationError, "The tunnel was deleted.", "")
+	return t.endOperation(tx, row, &operation, domain.OperationError, "The tunnel was deleted.", "")
 }
 
 // SettleTunnel ends the operation in progress of a tunnel if its condition is met, and reports
@@ -162,22 +162,22 @@ func (t *Tunnels) SettleTunnel(ctx context.Context, id string) (open bool, err e
 		if err := tx.Where("id = ?", row.Operation).Take(&operation).Error; err != nil {
 			return fmt.Errorf("read operation of tunnel: %w", err)
 		}
-		live, err := t.live(tx, id)
+		live, err := t.liveConnections(tx, id)
 		if err != nil {
 			return err
 		}
-		ended, err := t.conclude(tx, &row, &operation, live)
+		ended, err := t.endIfDone(tx, &row, &operation, live)
 		if err != nil || !ended {
 			open = !ended
 			return err
 		}
-		return t.changed(ctx, tx, &row)
+		return t.saveRow(ctx, tx, &row)
 	})
 	return open, store.Wrap("settle tunnel", err)
 }
 
-// conclude ends an operation if it can.
-func (t *Tunnels) conclude(tx *gorm.DB, row *tunnelRow, operation *operationRow, live []connectionRow) (bool, error) {
+// endIfDone ends an operation if it can.
+func (t *Tunnels) endIfDone(tx *gorm.DB, row *tunnelRow, operation *operationRow, live []connectionRow) (bool, error) {
 	if operation.Kind == kindTeardown {
 		if len(live) > 0 {
 			return false, nil
@@ -185,7 +185,7 @@ func (t *Tunnels) conclude(tx *gorm.DB, row *tunnelRow, operation *operationRow,
 		if err := tx.Where("tunnel_id = ?", row.ID).Delete(&connectionRow{}).Error; err != nil {
 			return false, fmt.Errorf("delete connections of tunnel: %w", err)
 		}
-		return true, t.finish(tx, row, operation, domain.OperationSuccess, "The tunnel is deleted.", "")
+		return true, t.endOperation(tx, row, operation, domain.OperationSuccess, "The tunnel is deleted.", "")
 	}
 	var refused []string
 	waiting := 0
@@ -200,18 +200,18 @@ func (t *Tunnels) conclude(tx *gorm.DB, row *tunnelRow, operation *operationRow,
 	late := t.db.Now().Sub(operation.CreatedAt.Time()) >= domain.TunnelConfigureTime
 	switch {
 	case len(refused) > 0:
-		return true, t.finish(tx, row, operation, domain.OperationError, "An agent has refused the configuration. The one before goes on.", strings.Join(refused, "\n"))
+		return true, t.endOperation(tx, row, operation, domain.OperationError, "An agent has refused the configuration. The one before goes on.", strings.Join(refused, "\n"))
 	case waiting > 0 && late:
-		return true, t.finish(tx, row, operation, domain.OperationError, "Not all agents have taken the configuration in time. The one before goes on.",
+		return true, t.endOperation(tx, row, operation, domain.OperationError, "Not all agents have taken the configuration in time. The one before goes on.",
 			fmt.Sprintf("%d of %d connections have not answered within %g s.", waiting, len(live), domain.TunnelConfigureTime.Seconds()))
 	case waiting > 0:
 		return false, nil
 	}
 	row.Services = operation.Document
-	return true, t.finish(tx, row, operation, domain.OperationSuccess, "The configuration holds.", "")
+	return true, t.endOperation(tx, row, operation, domain.OperationSuccess, "The configuration holds.", "")
 }
 
-func (t *Tunnels) finish(tx *gorm.DB, row *tunnelRow, operation *operationRow, status, message, details string) error {
+func (t *Tunnels) endOperation(tx *gorm.DB, row *tunnelRow, operation *operationRow, status, message, details string) error {
 	row.Operation = ""
 	operation.Status, operation.Message, operation.Details = status, message, details
 	operation.FinishedAt = store.InstantOf(t.db.Now())

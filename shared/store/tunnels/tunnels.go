@@ -61,10 +61,10 @@ func (t *Tunnels) CreateTunnel(ctx context.Context, account, name string, token 
 		if err := tx.Create(&tokenRow{Hash: token.Hash, TunnelID: row.ID, CreatedAt: now}).Error; err != nil {
 			return fmt.Errorf("insert token of tunnel: %w", err)
 		}
-		if err := t.note(ctx, tx, auditlog.ActionCreateTunnel, &row); err != nil {
+		if err := t.auditChange(ctx, tx, auditlog.ActionCreateTunnel, &row); err != nil {
 			return err
 		}
-		return t.changed(ctx, tx, &row)
+		return t.saveRow(ctx, tx, &row)
 	})
 	return row.domain(nil), store.Wrap("create tunnel", err)
 }
@@ -84,7 +84,7 @@ func (t *Tunnels) ListTunnels(ctx context.Context, account string, page store.Pa
 		}
 		total = n
 		ids := store.All(rows, func(row tunnelRow) string { return row.ID })
-		live, err := t.live(tx, ids...)
+		live, err := t.liveConnections(tx, ids...)
 		if err != nil {
 			return err
 		}
@@ -105,11 +105,11 @@ func (t *Tunnels) ListTunnels(ctx context.Context, account string, page store.Pa
 func (t *Tunnels) GetTunnel(ctx context.Context, account, id string) (domain.Tunnel, error) {
 	var tunnel domain.Tunnel
 	err := t.db.Snapshot(ctx, func(tx *gorm.DB) error {
-		row, err := t.take(tx, account, id, store.LockNone)
+		row, err := t.getRow(tx, account, id, store.LockNone)
 		if err != nil {
 			return err
 		}
-		live, err := t.live(tx, id)
+		live, err := t.liveConnections(tx, id)
 		tunnel = row.domain(live)
 		return err
 	})
@@ -120,7 +120,7 @@ func (t *Tunnels) GetTunnel(ctx context.Context, account, id string) (domain.Tun
 func (t *Tunnels) RotateTunnelToken(ctx context.Context, account, id string, token domain.TunnelToken, overlap time.Duration) (domain.Tunnel, error) {
 	var tunnel domain.Tunnel
 	err := t.db.Tx(ctx, func(tx *gorm.DB) error {
-		row, err := t.take(tx, account, id, store.LockChange)
+		row, err := t.getRow(tx, account, id, store.LockChange)
 		if err != nil {
 			return err
 		}
@@ -132,15 +132,15 @@ func (t *Tunnels) RotateTunnelToken(ctx context.Context, account, id string, tok
 			return fmt.Errorf("insert token of tunnel: %w", err)
 		}
 		row.TokenSuffix, row.UpdatedAt = token.Suffix, store.InstantOf(now)
-		live, err := t.live(tx, id)
+		live, err := t.liveConnections(tx, id)
 		if err != nil {
 			return err
 		}
 		tunnel = row.domain(live)
-		if err := t.note(ctx, tx, auditlog.ActionRotateTunnelToken, &row); err != nil {
+		if err := t.auditChange(ctx, tx, auditlog.ActionRotateTunnelToken, &row); err != nil {
 			return err
 		}
-		return t.changed(ctx, tx, &row)
+		return t.saveRow(ctx, tx, &row)
 	})
 	return tunnel, store.Wrap("rotate token of tunnel", err)
 }
@@ -170,7 +170,7 @@ func endTokens(tx *gorm.DB, tunnel string, now time.Time, overlap time.Duration)
 func (t *Tunnels) DeleteTunnel(ctx context.Context, account, id string) (domain.TunnelOperation, error) {
 	var operation operationRow
 	err := t.db.Tx(ctx, func(tx *gorm.DB) error {
-		row, err := t.take(tx, account, id, store.LockChange)
+		row, err := t.getRow(tx, account, id, store.LockChange)
 		if err != nil {
 			return err
 		}
@@ -186,10 +186,10 @@ func (t *Tunnels) DeleteTunnel(ctx context.Context, account, id string) (domain.
 			Message: "The connections of the tunnel end.", CreatedAt: store.InstantOf(now),
 		}
 		row.RemovedAt, row.UpdatedAt = store.InstantOf(now), store.InstantOf(now)
-		if err := t.note(ctx, tx, auditlog.ActionDeleteTunnel, &row); err != nil {
+		if err := t.auditChange(ctx, tx, auditlog.ActionDeleteTunnel, &row); err != nil {
 			return err
 		}
-		return t.begin(ctx, tx, &row, &operation)
+		return t.beginOperation(ctx, tx, &row, &operation)
 	})
 	return operation.domain(), store.Wrap("delete tunnel", err)
 }
@@ -213,8 +213,8 @@ func (t *Tunnels) operation(ctx context.Context, account, tunnel, id, kind strin
 	return row.domain(), store.Wrap("get operation of tunnel", err)
 }
 
-// take returns the row of a tunnel that was not removed.
-func (t *Tunnels) take(tx *gorm.DB, account, id, lock string) (tunnelRow, error) {
+// getRow returns the row of a tunnel that was not removed.
+func (t *Tunnels) getRow(tx *gorm.DB, account, id, lock string) (tunnelRow, error) {
 	var row tunnelRow
 	if !store.Storable(account, id) {
 		return row, domain.ErrNotFound
@@ -223,8 +223,8 @@ func (t *Tunnels) take(tx *gorm.DB, account, id, lock string) (tunnelRow, error)
 	return row, err
 }
 
-// live returns the connections of tunnels that were renewed recently, the oldest first.
-func (t *Tunnels) live(tx *gorm.DB, tunnels ...string) ([]connectionRow, error) {
+// liveConnections returns the connections of tunnels that were renewed recently, the oldest first.
+func (t *Tunnels) liveConnections(tx *gorm.DB, tunnels ...string) ([]connectionRow, error) {
 	var rows []connectionRow
 	if len(tunnels) == 0 {
 		return nil, nil
@@ -237,13 +237,13 @@ func (t *Tunnels) live(tx *gorm.DB, tunnels ...string) ([]connectionRow, error) 
 	return rows, nil
 }
 
-func (t *Tunnels) note(ctx context.Context, tx *gorm.DB, action string, row *tunnelRow) error {
+func (t *Tunnels) auditChange(ctx context.Context, tx *gorm.DB, action string, row *tunnelRow) error {
 	return t.audit.Note(ctx, tx, action, row.Account, domain.Resource{Type: auditlog.ResourceTunnel, ID: row.ID, Name: row.Name})
 }
 
-// changed writes the columns of a row that the api and operations set, with the next version. Call
+// saveRow writes the columns of a row that the api and operations set, with the next version. Call
 // it last in the transaction.
-func (t *Tunnels) changed(ctx context.Context, tx *gorm.DB, row *tunnelRow) error {
+func (t *Tunnels) saveRow(ctx context.Context, tx *gorm.DB, row *tunnelRow) error {
 	var err error
 	if row.Version, err = deployments.NextVersion(ctx, tx); err != nil {
 		return err

@@ -67,13 +67,13 @@ func (b *bench) tunnel(t *testing.T, name string) domain.Tunnel {
 	return made
 }
 
-func (b *bench) connect(t *testing.T, with string) (tunnels.Connected, error) {
+func (b *bench) connect(t *testing.T, with string) (tunnels.Connection, error) {
 	t.Helper()
 	hashes := [][]byte{[]byte("another pepper"), token(with).Hash}
 	return b.ConnectTunnel(t.Context(), hashes, domain.TunnelConnection{Process: "gw-1", AgentVersion: "1.2"})
 }
 
-func (b *bench) connected(t *testing.T, with string) tunnels.Connected {
+func (b *bench) connected(t *testing.T, with string) tunnels.Connection {
 	t.Helper()
 	c, err := b.connect(t, with)
 	if err != nil {
@@ -218,7 +218,7 @@ func testConnect(t *testing.T, b *bench) {
 		t.Errorf("%v", err)
 	}
 	c := b.connected(t, "warehouse")
-	want(t, "told", tunnels.Served{ID: made.ID, Account: account, Services: services("orders")}, c.Tunnel)
+	want(t, "told", tunnels.ServedTunnel{ID: made.ID, Account: account, Services: services("orders")}, c.Tunnel)
 	got := b.get(t, made.ID)
 	want(t, "connections", []domain.TunnelConnection{{ID: c.ID, Process: "gw-1", AgentVersion: "1.2", ConnectedOn: storetest.Noon()}}, got.Connections)
 	if got.Status != domain.TunnelUp {
@@ -348,7 +348,7 @@ func testConfigure(t *testing.T, b *bench) {
 		t.Error(o.ID)
 	}
 	next := services("orders", "stock")
-	want(t, "a later agent is told", tunnels.Served{ID: made.ID, Account: account, Services: services(), Operation: o.ID, Next: &next}, b.connected(t, "warehouse").Tunnel)
+	want(t, "a later agent is told", tunnels.ServedTunnel{ID: made.ID, Account: account, Services: services(), Operation: o.ID, Next: &next}, b.connected(t, "warehouse").Tunnel)
 	b.Clock.Advance(time.Second)
 	for _, id := range []string{first.ID, second.ID} {
 		b.settle(t, made.ID, true)
@@ -456,7 +456,7 @@ func testServed(t *testing.T, b *bench) {
 	if err != nil || later <= version {
 		t.Fatalf("version %d after %d, %v", later, version, err)
 	}
-	want(t, "configured", []tunnels.Served{{ID: one.ID, Account: account, Services: services("orders")}}, changed)
+	want(t, "configured", []tunnels.ServedTunnel{{ID: one.ID, Account: account, Services: services("orders")}}, changed)
 	if _, err := b.RotateTunnelToken(t.Context(), account, one.ID, token("new"), 0); err != nil {
 		t.Fatal(err)
 	}

@@ -232,7 +232,7 @@ func (r *rig) deploy(project, branch string) (host string) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	d := deploymentstest.Deployed{Account: account, Project: project, Branch: branch, Format: "zip", Archive: raw.Bytes(), Variables: map[string]string{"ORDERS": "service://orders", "PLAIN": r.service.URL}}
+	d := deploymentstest.Deployment{Account: account, Project: project, Branch: branch, Format: "zip", Archive: raw.Bytes(), Variables: map[string]string{"ORDERS": "service://orders", "PLAIN": r.service.URL}}
 	d.Activate(r.t, r.db)
 	r.announce()
 	return d.Name() + ".gateway.localhost"

@@ -43,7 +43,7 @@ func connect(t *testing.T, server *bustest.Server) *bus.Bus {
 // publish publishes an event.
 func publish(b *bus.Bus, event domain.Event) error {
 	done := make(chan error, 1)
-	b.PublishEvent(bus.Accepted{Event: event}, 0, func(_ bool, err error) { done <- err })
+	b.PublishEvent(bus.AcceptedEvent{Event: event}, 0, func(_ bool, err error) { done <- err })
 	return <-done
 }
 

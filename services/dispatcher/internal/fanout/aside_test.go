@@ -64,7 +64,7 @@ func TestFiltersHoldUpTheirAccountAlone(t *testing.T) {
 	published := make(chan error, events+1)
 	publish := func(account string, i int) {
 		e := domain.Event{Account: account, ID: fmt.Sprintf("evt_%d", i), Type: domain.ShipmentCreated, Payload: []byte(`{}`), ReceivedAt: time.Now()}
-		b.PublishEvent(bus.Accepted{Event: e, Version: 1}, 0, func(_ bool, err error) { published <- err })
+		b.PublishEvent(bus.AcceptedEvent{Event: e, Version: 1}, 0, func(_ bool, err error) { published <- err })
 	}
 	for i := range events {
 		publish(costly, i)
@@ -129,7 +129,7 @@ func TestNothingIsHandledAsideAfterTheEnd(t *testing.T) {
 	b := connect(t)
 	published := make(chan error, 1)
 	e := domain.Event{Account: costly, ID: "evt_1", Type: domain.ShipmentCreated, Payload: []byte(`{}`), ReceivedAt: time.Now()}
-	b.PublishEvent(bus.Accepted{Event: e, Version: 1}, 0, func(_ bool, err error) { published <- err })
+	b.PublishEvent(bus.AcceptedEvent{Event: e, Version: 1}, 0, func(_ bool, err error) { published <- err })
 	if err := <-published; err != nil {
 		t.Fatal(err)
 	}

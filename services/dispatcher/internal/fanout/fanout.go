@@ -26,7 +26,7 @@ import (
 type Bus interface {
 	admission.Bus
 	Server() string
-	ParseAccepted(subject string, header map[string][]string, body []byte) (bus.Accepted, bool)
+	ParseAccepted(subject string, header map[string][]string, body []byte) (bus.AcceptedEvent, bool)
 	Reject(account, subject string, header map[string][]string, body []byte, reason string, done func(error))
 	MakeRoom(ctx context.Context) (bus.Room, error)
 }

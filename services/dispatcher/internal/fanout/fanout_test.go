@@ -89,7 +89,7 @@ func TestManyEventsAreLookedUpTogether(t *testing.T) {
 	for i := range events {
 		account := accounts[i%len(accounts)]
 		e := domain.Event{Account: account, ID: domain.AttemptID(), Type: domain.ShipmentCreated, Payload: []byte(`{}`), ReceivedAt: time.Now()}
-		b.PublishEvent(bus.Accepted{Event: e, Version: 1}, 0, func(_ bool, err error) { published <- err })
+		b.PublishEvent(bus.AcceptedEvent{Event: e, Version: 1}, 0, func(_ bool, err error) { published <- err })
 		if i%100 == 99 { // few at a time, as a busy machine stores them late
 			for range 100 {
 				if err := <-published; err != nil {

@@ -66,7 +66,7 @@ func dispatched(t *testing.T) (b *bus.Bus, key domain.EventKey, jobs []*deliver.
 	t.Cleanup(func() { stop(); running.Wait() })
 	event := domain.Event{Account: "default", ID: "evt_1", Type: domain.ShipmentCreated, Payload: []byte(`{}`), ReceivedAt: time.UnixMilli(1_700_000_000_000).UTC()}
 	published := make(chan error, 1)
-	b.PublishEvent(bus.Accepted{Event: event, Version: 1}, 0, func(_ bool, err error) { published <- err })
+	b.PublishEvent(bus.AcceptedEvent{Event: event, Version: 1}, 0, func(_ bool, err error) { published <- err })
 	if err := <-published; err != nil {
 		t.Fatal(err)
 	}

@@ -40,14 +40,14 @@ func (f *hookFilter) choose(event *filter.Event, hooks []*Hook) []*Hook {
 // newChooser makes a chooser. filters has an entry for each hook; nil: the hook has no filter.
 func newChooser(hooks []*Hook, filters []*filter.Filter) *chooser {
 	c := &chooser{indexes: make(map[string][]pathIndex)}
-	needs := make([][]filter.Need, len(hooks))
+	needs := make([][]filter.PathKeys, len(hooks))
 	values := make(map[string]map[filter.Key]struct{}) // by path
 	for i, f := range filters {
 		if f == nil {
 			c.always = append(c.always, hooks[i])
 			continue
 		}
-		needs[i] = f.Needs()
+		needs[i] = f.RequiredKeys()
 		for _, need := range needs[i] {
 			if values[need.Path()] == nil {
 				values[need.Path()] = make(map[filter.Key]struct{})
@@ -64,7 +64,7 @@ func newChooser(hooks []*Hook, filters []*filter.Filter) *chooser {
 		}
 		each := &hookFilter{hooks[i], f}
 		if len(needs[i]) > 0 {
-			best := slices.MaxFunc(needs[i], func(a, b filter.Need) int { return len(values[a.Path()]) - len(values[b.Path()]) })
+			best := slices.MaxFunc(needs[i], func(a, b filter.PathKeys) int { return len(values[a.Path()]) - len(values[b.Path()]) })
 			c.addNeed(byKey, best, each)
 		} else if within, ok := f.Range(); ok {
 			c.addRange(byRange, within, each)
@@ -79,7 +79,7 @@ func newChooser(hooks []*Hook, filters []*filter.Filter) *chooser {
 	return c
 }
 
-func (c *chooser) addNeed(byKey map[string]*keyIndex, need filter.Need, f *hookFilter) {
+func (c *chooser) addNeed(byKey map[string]*keyIndex, need filter.PathKeys, f *hookFilter) {
 	k := byKey[need.Path()]
 	if k == nil {
 		k = &keyIndex{need, make(map[filter.Key][]*hookFilter)}
@@ -128,7 +128,7 @@ func (c *chooser) choose(payload []byte) []*Hook {
 
 // keyIndex finds filters by the values that they need at one path.
 type keyIndex struct {
-	need    filter.Need // has the path
+	need    filter.PathKeys // has the path
 	filters map[filter.Key][]*hookFilter
 }
 

@@ -36,7 +36,7 @@ type takenEvent struct {
 }
 
 // takeIn reads the account's events and makes their deliveries in order, until ctx is done.
-func (s *session) takeIn(ctx context.Context, from bus.Taken) error {
+func (s *session) takeIn(ctx context.Context, from bus.EventsClaim) error {
 	consumer := from.Consumer
 	defer consumer.Close()
 	for ctx.Err() == nil {

@@ -88,7 +88,7 @@ func (s *session) keepNext(q *queue, now time.Time) {
 	next.HeldAt = now
 	q.keeping, e.keeping = true, true
 	s.keeping++
-	s.m.options.Bus.KeepOrdered(&next, bus.Ordered{Sequence: e.number, Shipment: q.shipment, Gap: e.gap}, func(err error) {
+	s.m.options.Bus.KeepOrdered(&next, bus.OrderPosition{Sequence: e.number, ShipmentKey: q.shipment, AfterGap: e.gap}, func(err error) {
 		go s.noteKept(q, e, &next, why, err)
 	})
 }
@@ -156,10 +156,10 @@ func (s *session) passFirst(q *queue, now time.Time) {
 func (s *session) loadKept(ctx context.Context) error {
 	type kept struct {
 		task     *domain.Task
-		position bus.Ordered
+		position bus.OrderPosition
 	}
 	lists := make(map[domain.WebhookID][]kept)
-	err := s.m.options.Bus.Orders(ctx, s.account, func(task *domain.Task, position bus.Ordered, err error) {
+	err := s.m.options.Bus.Orders(ctx, s.account, func(task *domain.Task, position bus.OrderPosition, err error) {
 		if err != nil {
 			s.m.options.Logger.Error("a delivery that waits for its turn can't be read and is left", "account", s.account, "error", err)
 			return
@@ -187,7 +187,7 @@ func (s *session) loadKept(ctx context.Context) error {
 		now := time.Now()
 		s.mu.Lock()
 		for _, k := range list {
-			q := s.group(hook).queue(k.position.Shipment)
+			q := s.group(hook).queue(k.position.ShipmentKey)
 			since := now
 			if k.task.HeldAt.After(hook.Config().ActivatedAt) {
 				since = k.task.HeldAt
@@ -195,7 +195,7 @@ func (s *session) loadKept(ctx context.Context) error {
 			s.loaded[k.task.Delivery] = true
 			s.append(q, &entry{
 				delivery: k.task.Delivery, number: k.position.Sequence, cameAt: now, due: k.position.Due,
-				kept: true, failed: k.task.Attempts > 0, gap: k.position.Gap,
+				kept: true, failed: k.task.Attempts > 0, gap: k.position.AfterGap,
 			}, since)
 		}
 		s.mu.Unlock()

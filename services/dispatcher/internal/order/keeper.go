@@ -196,33 +196,33 @@ func (s *session) finish(ctx context.Context) {
 
 // takeOver makes this process the one that gets the account's events, and reads the
 // deliveries that the owner before has kept.
-func (s *session) takeOver(ctx context.Context) (bus.Taken, error) {
+func (s *session) takeOver(ctx context.Context) (bus.EventsClaim, error) {
 	before, err := s.m.events.ask(ctx)
 	if err != nil {
-		return bus.Taken{}, err
+		return bus.EventsClaim{}, err
 	}
 	taken, err := s.m.options.Bus.TakeEvents(ctx, s.account, s.m.options.Self, maxUnacknowledged, func() (uint64, error) { return s.firstSequence(ctx, before) })
 	if err != nil {
-		return bus.Taken{}, err
+		return bus.EventsClaim{}, err
 	}
 	state, err := s.m.events.ask(ctx)
 	if err != nil {
-		return bus.Taken{}, err
+		return bus.EventsClaim{}, err
 	}
 	s.created, s.suspect = state.Created, state.LastSeq
 	if err := s.recordStart(ctx, state); err != nil {
-		return bus.Taken{}, err
+		return bus.EventsClaim{}, err
 	}
 	if err := s.awaitRecords(ctx); err != nil {
-		return bus.Taken{}, err
+		return bus.EventsClaim{}, err
 	}
 	next, err := s.m.options.Log.NextPlace(ctx, s.account, 1)
 	if err != nil {
-		return bus.Taken{}, err
+		return bus.EventsClaim{}, err
 	}
 	s.places.begin(next)
 	if err := s.loadKept(ctx); err != nil {
-		return bus.Taken{}, err
+		return bus.EventsClaim{}, err
 	}
 	return taken, nil
 }

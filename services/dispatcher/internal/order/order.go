@@ -27,10 +27,10 @@ import (
 type Bus interface {
 	Stream(name string) *bus.Stream
 	Server() string
-	ParseAccepted(subject string, header map[string][]string, body []byte) (bus.Accepted, bool)
-	TakeEvents(ctx context.Context, account, self string, most int, first func() (uint64, error)) (bus.Taken, error)
-	Orders(ctx context.Context, account string, take func(*domain.Task, bus.Ordered, error)) error
-	KeepOrdered(task *domain.Task, position bus.Ordered, done func(error))
+	ParseAccepted(subject string, header map[string][]string, body []byte) (bus.AcceptedEvent, bool)
+	TakeEvents(ctx context.Context, account, self string, most int, first func() (uint64, error)) (bus.EventsClaim, error)
+	Orders(ctx context.Context, account string, take func(*domain.Task, bus.OrderPosition, error)) error
+	KeepOrdered(task *domain.Task, position bus.OrderPosition, done func(error))
 	Announce(subject string, body []byte)
 	AskPlaces(m bus.MissingPlaces)
 	Reconnects() (c <-chan struct{}, stop func())
@@ -55,7 +55,7 @@ type Log interface {
 	OrderStarts(ctx context.Context) ([]recorder.OrderStart, error)
 	StartOrder(ctx context.Context, start recorder.OrderStart) (recorder.OrderStart, error)
 	NextPlace(ctx context.Context, account string, from int64) (int64, error)
-	PlacedEvents(ctx context.Context, account string, from, below int64) ([]recorder.Placed, error)
+	PlacedEvents(ctx context.Context, account string, from, below int64) ([]recorder.PlacedEvent, error)
 }
 
 // Index knows the webhooks.

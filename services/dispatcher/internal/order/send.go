@@ -205,7 +205,7 @@ func (t *dueDelivery) Schedule(task *domain.Task, at time.Time, done func(error)
 func (t *dueDelivery) Hold(task *domain.Task, done func(error)) { t.keepTask(task, time.Time{}, done) }
 
 func (t *dueDelivery) keepTask(task *domain.Task, at time.Time, done func(error)) {
-	position := bus.Ordered{Sequence: t.e.number, Shipment: t.q.shipment, Due: at, Gap: t.e.gap}
+	position := bus.OrderPosition{Sequence: t.e.number, ShipmentKey: t.q.shipment, Due: at, AfterGap: t.e.gap}
 	t.s.m.options.Bus.KeepOrdered(task, position, func(err error) {
 		if err == nil {
 			t.retrying, t.next = true, at

@@ -30,7 +30,7 @@ type Event struct {
 	Event   domain.Event
 	Trace   string
 	REST    bool  // REST accepted the event: the database has it, with an outbox row
-	Place   int64 // see bus.Accepted
+	Place   int64 // see bus.AcceptedEvent
 	Known   bool  // the event may have been handed out before
 
 	stage     *Stage
@@ -42,7 +42,7 @@ type Event struct {
 }
 
 // OfREST returns an event that REST accepted.
-func (s *Stage) OfREST(m *bus.Message, accepted bus.Accepted) *Event {
+func (s *Stage) OfREST(m *bus.Message, accepted bus.AcceptedEvent) *Event {
 	return &Event{
 		stage: s, Message: m, Event: accepted.Event, Trace: accepted.TraceParent, REST: true, Place: accepted.Place, Known: accepted.Round > 0,
 	}

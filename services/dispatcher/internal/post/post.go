@@ -47,7 +47,7 @@ func (p *Poster) Post(ctx context.Context, r *deliver.Request) deliver.Response 
 		Status: response.Status, Class: domain.ClassOf(response.Status), RetryAfter: response.RetryAfter, Body: response.Body,
 		CertificateExpires: response.CertificateExpires,
 	}
-	result.Transcript = transcript.Encode(&transcript.Sent{
+	result.Transcript = transcript.Encode(&transcript.SentRequest{
 		URL: r.Config.URL, UserAgent: r.UserAgent, Signature: signature, TraceParent: r.TraceParent,
 		Own: prepared.names, BodySize: len(r.Body),
 	}, &transcript.Got{Remote: response.Remote, Header: response.Header, Truncated: response.Truncated, Phases: response.Phases})

@@ -37,7 +37,7 @@ type Store interface {
 	NoteCertificate(ctx context.Context, hostname string, state domains.CertificateState) error
 	CertificateState(ctx context.Context, hostname string) (domains.CertificateState, error)
 	CertificatesThatEnd(ctx context.Context, before time.Time) ([]string, error)
-	ServedDomains(ctx context.Context, since int64) ([]domains.Served, int64, error)
+	ServedDomains(ctx context.Context, since int64) ([]domains.ServedDomain, int64, error)
 }
 
 // Options of an authority. Email, Trusted, Challenges and RenewEvery may be left out.

@@ -38,7 +38,7 @@ func (l *lacking) look(ctx context.Context, store Store) ([]string, error) {
 		}
 	}
 	l.version = version
-	ending, err := store.CertificatesThatEnd(ctx, time.Now().Add(domain.CertificateSoonTime))
+	ending, err := store.CertificatesThatEnd(ctx, time.Now().Add(domain.CertificateRenewalTime))
 	if err != nil {
 		return nil, err
 	}

@@ -13,12 +13,12 @@ import (
 type changes struct {
 	Store
 
-	of     []domains.Served
+	of     []domains.ServedDomain
 	ending []string
 	asked  []int64
 }
 
-func (c *changes) ServedDomains(_ context.Context, since int64) ([]domains.Served, int64, error) {
+func (c *changes) ServedDomains(_ context.Context, since int64) ([]domains.ServedDomain, int64, error) {
 	c.asked = append(c.asked, since)
 	return c.of[since:], int64(len(c.of)), nil
 }
@@ -30,7 +30,7 @@ func (c *changes) CertificatesThatEnd(context.Context, time.Time) ([]string, err
 func TestLacking(t *testing.T) {
 	t.Parallel()
 	later := time.Now().Add(90 * 24 * time.Hour)
-	store := &changes{of: []domains.Served{
+	store := &changes{of: []domains.ServedDomain{
 		{Hostname: "new"}, {Hostname: "has", ValidTo: later}, {Hostname: "uploaded", Uploaded: "print"}, {Hostname: "moved", Removed: true}, {Hostname: "moved"},
 	}}
 	var l lacking
@@ -47,7 +47,7 @@ func TestLacking(t *testing.T) {
 	want("one was found", "moved")
 	store.ending = []string{"has", "moved"}
 	want("one ends", "has", "moved")
-	store.of = append(store.of, domains.Served{Hostname: "moved", Removed: true}, domains.Served{Hostname: "uploaded"})
+	store.of = append(store.of, domains.ServedDomain{Hostname: "moved", Removed: true}, domains.ServedDomain{Hostname: "uploaded"})
 	store.ending = nil
 	want("one went, and the certificate of another", "uploaded")
 	if !slices.Equal(store.asked, []int64{0, 5, 5, 5, 5}) {

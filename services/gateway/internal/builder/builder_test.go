@@ -187,7 +187,7 @@ func (r *rig) log(build domain.Build) []domain.BuildLine {
 	return lines
 }
 
-func (r *rig) deployment(build domain.Build) deployments.Listed {
+func (r *rig) deployment(build domain.Build) deployments.DeploymentWithBuilds {
 	r.t.Helper()
 	found, err := r.tables.GetDeployment(r.t.Context(), "default", build.Deployment)
 	if err != nil {

@@ -21,7 +21,7 @@ const readTime = 5 * time.Second
 
 // Store has CA certificates.
 type Store interface {
-	ServedClientCAs(ctx context.Context, since int64) ([]clientcas.Served, int64, error)
+	ServedClientCAs(ctx context.Context, since int64) ([]clientcas.ServedCA, int64, error)
 }
 
 // Authorities knows the CAs of all accounts.
@@ -74,7 +74,7 @@ func (a *Authorities) Update(ctx context.Context) error {
 }
 
 // take applies changes; all says that they are the complete list. a.mu is held.
-func (a *Authorities) take(changes []clientcas.Served, all bool) {
+func (a *Authorities) take(changes []clientcas.ServedCA, all bool) {
 	changed := make(map[string]bool)
 	if all {
 		for _, before := range a.byID {

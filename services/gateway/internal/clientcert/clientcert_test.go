@@ -22,18 +22,18 @@ import (
 // table is a store whose content a test sets.
 type table struct {
 	mu      sync.Mutex
-	rows    []clientcas.Served
+	rows    []clientcas.ServedCA
 	version int64
 	err     error
 }
 
-func (t *table) set(version int64, rows ...clientcas.Served) {
+func (t *table) set(version int64, rows ...clientcas.ServedCA) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.version, t.rows, t.err = version, rows, nil
 }
 
-func (t *table) ServedClientCAs(_ context.Context, since int64) ([]clientcas.Served, int64, error) {
+func (t *table) ServedClientCAs(_ context.Context, since int64) ([]clientcas.ServedCA, int64, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.err != nil || since == t.version {
@@ -42,8 +42,8 @@ func (t *table) ServedClientCAs(_ context.Context, since int64) ([]clientcas.Ser
 	return t.rows, t.version, nil
 }
 
-func served(account, id string, ca *certificatetest.Issuer) clientcas.Served {
-	return clientcas.Served{ID: id, Account: account, Certificate: ca.Raw}
+func served(account, id string, ca *certificatetest.Issuer) clientcas.ServedCA {
+	return clientcas.ServedCA{ID: id, Account: account, Certificate: ca.Raw}
 }
 
 func shows(leaf *certificatetest.Issuer) *tls.ConnectionState {
@@ -96,7 +96,7 @@ func TestWhatIsKnown(t *testing.T) {
 	update(t, a)
 	verify("from a backup", "acme", false)
 	verify("from a backup", "other", true)
-	store.set(4, clientcas.Served{ID: "2", Account: "other", Removed: true}, clientcas.Served{ID: "3", Account: "acme", Certificate: []byte("damaged")})
+	store.set(4, clientcas.ServedCA{ID: "2", Account: "other", Removed: true}, clientcas.ServedCA{ID: "3", Account: "acme", Certificate: []byte("damaged")})
 	update(t, a)
 	verify("removed", "other", false)
 	verify("damaged", "acme", false)
@@ -165,7 +165,7 @@ func TestRemembered(t *testing.T) {
 		verify("ended", false)
 		leaf = ca.Issue(t, "till", nil)
 		verify("another certificate", true)
-		store.set(4, clientcas.Served{ID: "1", Account: "acme", Removed: true})
+		store.set(4, clientcas.ServedCA{ID: "1", Account: "acme", Removed: true})
 		update(t, a)
 		verify("the CA is gone", false)
 	})

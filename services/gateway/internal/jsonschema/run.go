@@ -95,7 +95,7 @@ func (v *run) note(detail string, names ...string) {
 	if whole {
 		pointer, whole = jsonscan.Below(pointer, names...)
 	}
-	violation := Violation{pointer, jsonscan.Shown(detail, whole)}
+	violation := Violation{pointer, jsonscan.WithLongName(detail, whole)}
 	v.noted++
 	known := slices.Contains(v.found, violation)
 	v.done = !known && len(v.found) == maxViolations || v.noted == maxNoted

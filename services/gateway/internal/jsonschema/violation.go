@@ -44,7 +44,7 @@ func collect(err *library.ValidationError, found *[]Violation) {
 	add := func(detail string, parts ...string) {
 		if len(*found) <= maxViolations {
 			pointer, whole := jsonscan.Below("", slices.Concat(err.InstanceLocation, parts)...)
-			*found = append(*found, Violation{pointer, jsonscan.Shown(detail, whole)})
+			*found = append(*found, Violation{pointer, jsonscan.WithLongName(detail, whole)})
 		}
 	}
 	switch k := err.ErrorKind.(type) {

@@ -93,13 +93,13 @@ func TestSlowBodyOfARoute(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := bodytest.Serve(t, g)()
+		s := bodytest.StartServer(t, g)()
 		s.Head("/x", 200_000)
 		s.Send(strings.Repeat("x", 200_000), 5_000) // 40 s
 		if response, answer := s.Read(); response.StatusCode != http.StatusOK || answer != "200000" || had != time.Second || response.Close {
 			t.Errorf("status %d %q, and the handler had %s; closed %t", response.StatusCode, answer, had, response.Close)
 		}
-		s = bodytest.Serve(t, g)()
+		s = bodytest.StartServer(t, g)()
 		s.Head("/x", 200_000)
 		go s.Send(strings.Repeat("x", 200_000), 500)
 		if response, answer := s.Read(); response.StatusCode != http.StatusRequestTimeout || !strings.Contains(answer, "REQUEST_TIMEOUT") {

@@ -63,7 +63,7 @@ type consumer struct {
 	known      bool // was read at least once
 	readAt     time.Time
 	ends       time.Time // the first end of a period; zero: there is none
-	entitled   *metering.Entitled
+	entitled   *metering.Entitlements
 	allowances []allowance
 	closed     closed
 	unwritten  []unwritten

@@ -23,7 +23,7 @@ import (
 
 // Store has plans and counts.
 type Store interface {
-	Entitled(ctx context.Context, consumers []string) (map[string]*metering.Entitled, error)
+	Entitlements(ctx context.Context, consumers []string) (map[string]*metering.Entitlements, error)
 	HoursOf(ctx context.Context, writer string, consumers []string, from, before time.Time) (metering.Hours, error)
 	Used(ctx context.Context, consumer string, g *domain.Grant, start, end time.Time) (int64, error)
 }
@@ -179,7 +179,7 @@ func (m *Meters) refresh(ctx context.Context, c *consumer) {
 
 // reading is what the database knows about a consumer.
 type reading struct {
-	entitled   *metering.Entitled // nil: the consumer has no plan
+	entitled   *metering.Entitlements // nil: the consumer has no plan
 	allowances []allowance
 	batch      int64
 	closed     closed
@@ -198,7 +198,7 @@ type closedSum struct {
 }
 
 func (m *Meters) read(ctx context.Context, c *consumer, now time.Time) (*reading, error) {
-	found, err := m.options.Store.Entitled(ctx, []string{c.id})
+	found, err := m.options.Store.Entitlements(ctx, []string{c.id})
 	if err != nil {
 		return nil, fmt.Errorf("read plan: %w", err)
 	}

@@ -15,14 +15,14 @@ import (
 // newBatch makes a batch of counts and rows. Requests that are counted and have no row are recorded
 // as not kept.
 func newBatch(writer string, number int64, calls map[traffic.CallKey]*traffic.Calls, rows []traffic.Request) *traffic.Batch {
-	b := &traffic.Batch{Writer: writer, Number: number, Calls: calls, NotKept: map[traffic.Minute]int64{}, Rows: rows}
+	b := &traffic.Batch{Writer: writer, Number: number, Calls: calls, NotKept: map[traffic.DeploymentMinute]int64{}, Rows: rows}
 	for key, counted := range calls {
-		b.NotKept[traffic.Minute{Deployment: key.Deployment, Minute: key.Minute}] += counted.Calls
+		b.NotKept[traffic.DeploymentMinute{Deployment: key.Deployment, Minute: key.Minute}] += counted.Calls
 	}
 	for i := range rows {
-		b.NotKept[traffic.Minute{Deployment: rows[i].Deployment, Minute: rows[i].At.Unix() / 60}]--
+		b.NotKept[traffic.DeploymentMinute{Deployment: rows[i].Deployment, Minute: rows[i].At.Unix() / 60}]--
 	}
-	maps.DeleteFunc(b.NotKept, func(_ traffic.Minute, n int64) bool { return n <= 0 })
+	maps.DeleteFunc(b.NotKept, func(_ traffic.DeploymentMinute, n int64) bool { return n <= 0 })
 	return b
 }
 

@@ -177,7 +177,7 @@ func (a *apiKey) caller(ctx context.Context, r *route.Request) (*apikey.Principa
 		return principal, err
 	}
 	token, ok := bearer(r.Header)
-	if !ok || !jwt.Looks(token) {
+	if !ok || !jwt.LooksLikeJWT(token) {
 		return nil, err
 	}
 	who, err := r.Tokens.AuthenticateToken(ctx, token, r.Path, r.Query.Get("account"), r.Query.Get("consumer"))

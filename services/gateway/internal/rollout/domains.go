@@ -27,7 +27,7 @@ func (r *Rollout) Custom(hostname string) (hosts.Site, bool) {
 
 // takeDomains applies changes; all says that they are the complete list. A hostname may have passed
 // from one account to another: then the changes have two domains with that hostname.
-func (r *Rollout) takeDomains(changes []domains.Served, all bool) {
+func (r *Rollout) takeDomains(changes []domains.ServedDomain, all bool) {
 	if len(changes) == 0 && !all && r.byHost.Load() != nil {
 		return
 	}
@@ -56,7 +56,7 @@ func (r *Rollout) takeDomains(changes []domains.Served, all bool) {
 
 // domain returns the new state of a domain. A certificate that was read is kept as long as it is
 // the uploaded one.
-func (r *Rollout) domain(c *domains.Served) *hosts.Domain {
+func (r *Rollout) domain(c *domains.ServedDomain) *hosts.Domain {
 	d := &hosts.Domain{ID: c.ID, Account: c.Account, Hostname: c.Hostname, Deployment: c.Deployment, Uploaded: c.Uploaded}
 	if before := r.byID[c.ID]; before != nil && before.Uploaded == d.Uploaded {
 		d.Certificate.Store(before.Certificate.Load())

@@ -18,7 +18,7 @@ import (
 )
 
 // large is a deployment whose routes take some MiB in memory, whatever few bytes its archive has.
-func large(t *testing.T, account, project string, mebibytes int, more ...string) deploymentstest.Deployed {
+func large(t *testing.T, account, project string, mebibytes int, more ...string) deploymentstest.Deployment {
 	t.Helper()
 	paths := more
 	for i := range mebibytes {
@@ -48,7 +48,7 @@ func TestMemoryOfTables(t *testing.T) {
 	r.account("acme")
 	other := deployed(t, "other", static("/", "other"))
 	first, second := large(t, "acme", "first", 5, forward("/back", back.URL)), large(t, "acme", "second", 5)
-	for _, d := range []deploymentstest.Deployed{other, first, second} {
+	for _, d := range []deploymentstest.Deployment{other, first, second} {
 		d.Activate(t, r.db)
 	}
 	r.update()
@@ -72,7 +72,7 @@ func TestMemoryOfTables(t *testing.T) {
 	wants(t, "the first again", r.get(at(first), "/file0"), http.StatusOK, "")
 }
 
-func buildOf(d deploymentstest.Deployed) *domain.Build {
+func buildOf(d deploymentstest.Deployment) *domain.Build {
 	return &domain.Build{Deployment: d.Name(), Account: d.Account, Project: d.Project, Branch: d.Branch, EnvironmentType: domain.Production}
 }
 
@@ -81,7 +81,7 @@ func buildOf(d deploymentstest.Deployed) *domain.Build {
 func TestRoutesAboveTheShare(t *testing.T) {
 	t.Parallel()
 	rules := tenant.Rules{Egress: loopback(), Memory: rollout.ShareOf(64 << 20)}
-	for _, d := range []deploymentstest.Deployed{large(t, "acme", "files", 7), documents(t, 80)} {
+	for _, d := range []deploymentstest.Deployment{large(t, "acme", "files", 7), documents(t, 80)} {
 		made, faults := rules.Make(t.Context(), d.Format, d.Archive, buildOf(d), nil)
 		if made != nil || len(faults) != 1 || !strings.Contains(faults[0].Message, "more than the 6 MiB of memory") {
 			t.Errorf("%s: %v", d.Project, faults)
@@ -90,7 +90,7 @@ func TestRoutesAboveTheShare(t *testing.T) {
 }
 
 // documents is a deployment with so many routes that publish its route file, of 200 KB.
-func documents(t *testing.T, routes int) deploymentstest.Deployed {
+func documents(t *testing.T, routes int) deploymentstest.Deployment {
 	t.Helper()
 	paths := []string{strings.Replace(static("/", strings.Repeat("x", 100_000)), `"operationId"`, `"description":"`+strings.Repeat("y", 100_000)+`","operationId"`, 1)}
 	for i := range routes {
@@ -101,7 +101,7 @@ func documents(t *testing.T, routes int) deploymentstest.Deployed {
 
 // The weight of a site is about what it takes, so that the bound is one of memory.
 func TestWeight(t *testing.T) { //nolint:paralleltest // memory is the process's
-	for _, d := range []deploymentstest.Deployed{large(t, "acme", "files", 20), documents(t, 40), schemas(t, 14, 900)} {
+	for _, d := range []deploymentstest.Deployment{large(t, "acme", "files", 20), documents(t, 40), schemas(t, 14, 900)} {
 		before := inUse()
 		made, faults := tenant.Rules{Egress: loopback()}.Make(t.Context(), d.Format, d.Archive, buildOf(d), nil)
 		if len(faults) > 0 {
@@ -117,7 +117,7 @@ func TestWeight(t *testing.T) { //nolint:paralleltest // memory is the process's
 }
 
 // schemas is a deployment with so many bodies, each of so many members.
-func schemas(t *testing.T, bodies, members int) deploymentstest.Deployed {
+func schemas(t *testing.T, bodies, members int) deploymentstest.Deployment {
 	t.Helper()
 	var paths, properties []string
 	for i := range members {

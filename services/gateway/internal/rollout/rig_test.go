@@ -214,10 +214,10 @@ func forward(path, back string) string {
 }
 
 // deployed is a deployment of the paths.
-func deployed(t testing.TB, project string, paths ...string) deploymentstest.Deployed {
+func deployed(t testing.TB, project string, paths ...string) deploymentstest.Deployment {
 	t.Helper()
 	files := map[string]string{"routes.oas.json": strings.Replace(document, "PATHS", strings.Join(paths, ","), 1)}
-	return deploymentstest.Deployed{Account: domain.DefaultAccount, Project: project, Branch: "main", Format: "zip", Archive: packed(t, files)}
+	return deploymentstest.Deployment{Account: domain.DefaultAccount, Project: project, Branch: "main", Format: "zip", Archive: packed(t, files)}
 }
 
 // get asks the gateway in this process.
@@ -233,4 +233,4 @@ func (r *rig) get(host, path string, header ...string) *httptest.ResponseRecorde
 }
 
 // at returns the host of a deployment.
-func at(d deploymentstest.Deployed) string { return d.Name() + ".gateway.test" }
+func at(d deploymentstest.Deployment) string { return d.Name() + ".gateway.test" }

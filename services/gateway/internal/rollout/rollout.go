@@ -43,13 +43,13 @@ const readTime = 10 * time.Second
 // Store has the deployments.
 type Store interface {
 	GatewayVersion(ctx context.Context) (int64, error)
-	Served(ctx context.Context, since int64) ([]deployments.Served, int64, error)
+	Served(ctx context.Context, since int64) ([]deployments.ServedDeployment, int64, error)
 	Source(ctx context.Context, deployment, build string) (deployments.Source, error)
 }
 
 // Domains has the custom domains.
 type Domains interface {
-	ServedDomains(ctx context.Context, since int64) ([]domains.Served, int64, error)
+	ServedDomains(ctx context.Context, since int64) ([]domains.ServedDomain, int64, error)
 }
 
 // Options of a rollout; TableMemory, Tables, InFlight and Memory may be left out.
@@ -188,8 +188,8 @@ func (r *Rollout) Update(ctx context.Context) error {
 
 // changes are the changes since a version.
 type changes struct {
-	domains     []domains.Served
-	deployments []deployments.Served
+	domains     []domains.ServedDomain
+	deployments []deployments.ServedDeployment
 }
 
 // read reads domains first, so that the deployments they lead to are in the lists that are read after them.
@@ -207,7 +207,7 @@ func (r *Rollout) read(ctx context.Context, since int64) (c changes, version int
 }
 
 // take applies changes; all says that they are the complete list.
-func (r *Rollout) take(changes []deployments.Served, all bool) {
+func (r *Rollout) take(changes []deployments.ServedDeployment, all bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	before := map[string]*deployment{}

@@ -22,7 +22,7 @@ func (r *rig) account(id string) {
 }
 
 // of is a deployment of an account that answers with its project.
-func of(t *testing.T, account, project string, more ...string) deploymentstest.Deployed {
+func of(t *testing.T, account, project string, more ...string) deploymentstest.Deployment {
 	t.Helper()
 	d := deployed(t, project, append(more, static("/", project))...)
 	d.Account = account
@@ -34,7 +34,7 @@ func of(t *testing.T, account, project string, more ...string) deploymentstest.D
 func TestTablesOfOneAccount(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, storetest.SQLite(), func(o *rollout.Options) { o.Tables = 6 }).run()
-	all := map[string][]deploymentstest.Deployed{}
+	all := map[string][]deploymentstest.Deployment{}
 	for account, deployments := range map[string]int{"acme": 2, "late": 2, "many": 20} {
 		r.account(account)
 		for i := range deployments {
@@ -75,7 +75,7 @@ func TestBusyTablesOfOneAccount(t *testing.T) {
 	r.account("acme")
 	other := of(t, "acme", "other")
 	other.Activate(t, r.db)
-	slow := []deploymentstest.Deployed{deployed(t, "a", forward("/back", back.URL)), deployed(t, "b", forward("/back", back.URL))}
+	slow := []deploymentstest.Deployment{deployed(t, "a", forward("/back", back.URL)), deployed(t, "b", forward("/back", back.URL))}
 	for _, d := range slow {
 		d.Activate(t, r.db)
 	}
@@ -98,26 +98,26 @@ func TestCountsOfOneAccount(t *testing.T) {
 	t.Parallel()
 	const memory, share = 5 << 20, 5 << 20 / 10 / 256
 	r := newRig(t, storetest.SQLite(), func(o *rollout.Options) { o.TableMemory = memory }).run()
-	call := func(d deploymentstest.Deployed, caller int) int {
+	call := func(d deploymentstest.Deployment, caller int) int {
 		request := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
 		request.Host, request.RemoteAddr = at(d), "10.0."+strconv.Itoa(caller/256)+"."+strconv.Itoa(caller%256)+":1000"
 		w := httptest.NewRecorder()
 		r.handler.ServeHTTP(w, request)
 		return w.Code
 	}
-	limited := func(account string) deploymentstest.Deployed {
+	limited := func(account string) deploymentstest.Deployment {
 		r.account(account)
 		d := withPolicies(t, account, account, strings.Replace(onceAMinute, `"all"`, `"ip"`, 1), guarded("/", "limit"))
 		d.Activate(t, r.db)
 		return d
 	}
 	early, late := limited("early"), limited("late")
-	var flooded []deploymentstest.Deployed
+	var flooded []deploymentstest.Deployment
 	for i := range 10 {
 		flooded = append(flooded, limited("flooded"+strconv.Itoa(i)))
 	}
 	r.update()
-	everyone := func(d deploymentstest.Deployed, want int) {
+	everyone := func(d deploymentstest.Deployment, want int) {
 		t.Helper()
 		for caller := range 20 {
 			if got := call(d, caller); got != want {

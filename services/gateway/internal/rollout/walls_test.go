@@ -22,7 +22,7 @@ func guarded(path, policy string) string {
 }
 
 // withPolicies is a deployment that has policies, too.
-func withPolicies(t *testing.T, account, project, policies string, paths ...string) deploymentstest.Deployed {
+func withPolicies(t *testing.T, account, project, policies string, paths ...string) deploymentstest.Deployment {
 	t.Helper()
 	d := deployed(t, project, paths...)
 	d.Account = account

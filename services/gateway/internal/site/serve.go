@@ -156,7 +156,7 @@ func (rt *Route) read(w http.ResponseWriter, r *http.Request, request *route.Req
 // come whole. The rest of the body may go on to the back end for as long as the answer is
 // passed on, and is refused after that.
 func endBody(w http.ResponseWriter, request *route.Request, response *route.Response) {
-	if request.Source == nil || request.Source.Whole() {
+	if request.Source == nil || request.Source.Complete() {
 		return
 	}
 	// Without that, the server would read the rest of the body itself.
@@ -199,7 +199,7 @@ func (rt *Route) pass(w http.ResponseWriter, r *http.Request, request *route.Req
 	stop := context.AfterFunc(r.Context(), func() { _ = response.Source.Close() })
 	defer stop()
 	stream := newStreamWriter(w, request.Record)
-	if request.Source == nil || request.Source.Whole() {
+	if request.Source == nil || request.Source.Complete() {
 		stream.unread()
 	}
 	begin(w, response)

@@ -53,25 +53,25 @@ func (t *Tunnels) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // admit checks the token and stores the new connection.
-func (t *Tunnels) admit(r *http.Request) (tunnels.Connected, [][]byte, *problem.Problem) {
+func (t *Tunnels) admit(r *http.Request) (tunnels.Connection, [][]byte, *problem.Problem) {
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	switch {
 	case r.Method != http.MethodGet:
-		return tunnels.Connected{}, nil, problem.New(problem.MethodNotAllowed, "This resource does not know the method; see Allow.")
+		return tunnels.Connection{}, nil, problem.New(problem.MethodNotAllowed, "This resource does not know the method; see Allow.")
 	case !ok || !tunnel.WellFormed(token):
-		return tunnels.Connected{}, nil, unauthenticated()
+		return tunnels.Connection{}, nil, unauthenticated()
 	case !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") || !slices.Contains(protocols(r), tunnel.Protocol):
-		return tunnels.Connected{}, nil, problem.New(problem.InvalidInput, "This is for agents of tunnels: start one with waybill tunnel run.")
+		return tunnels.Connection{}, nil, problem.New(problem.InvalidInput, "This is for agents of tunnels: start one with waybill tunnel run.")
 	case !t.admits(token):
 		p := problem.New(problem.RateLimited, "The tunnel is connected too often. Wait.")
 		p.RetryAfter = openEvery * openBurst / 2
-		return tunnels.Connected{}, nil, p
+		return tunnels.Connection{}, nil, p
 	}
 	select {
 	case t.lookUps <- struct{}{}:
 		defer func() { <-t.lookUps }()
 	case <-r.Context().Done():
-		return tunnels.Connected{}, nil, unavailable()
+		return tunnels.Connection{}, nil, unavailable()
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), storeTime)
 	defer cancel()
@@ -149,7 +149,7 @@ func (t *Tunnels) admits(token string) bool {
 }
 
 // serve runs a connection until it ends.
-func (t *Tunnels) serve(c *connection, served tunnels.Served) {
+func (t *Tunnels) serve(c *connection, served tunnels.ServedTunnel) {
 	defer t.end(c.id, c.tunnel)
 	defer c.close()
 	if err := c.begin(); err != nil {
@@ -166,7 +166,7 @@ func (t *Tunnels) serve(c *connection, served tunnels.Served) {
 }
 
 // join makes a connection available for requests.
-func (t *Tunnels) join(c *connection, served tunnels.Served) bool {
+func (t *Tunnels) join(c *connection, served tunnels.ServedTunnel) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {

@@ -67,7 +67,7 @@ type connection struct {
 	timer *time.Timer // runs until the token ends
 }
 
-func newConnection(t *Tunnels, made tunnels.Connected, hashes [][]byte, socket *websocket.Conn) *connection {
+func newConnection(t *Tunnels, made tunnels.Connection, hashes [][]byte, socket *websocket.Conn) *connection {
 	ctx, stop := context.WithCancel(context.Background())
 	c := &connection{
 		id: made.ID, tunnel: made.Tunnel.ID, hashes: hashes, owner: t, socket: socket, stop: stop, done: make(chan struct{}),
@@ -233,7 +233,7 @@ func (c *connection) give(services domain.TunnelServices) (refused string) {
 
 // provide sends the agent its configuration. If an operation is open, it sends the next configuration and stores the
 // agent's answer. Otherwise it sends the current one. t.mu is held.
-func (t *Tunnels) provide(c *connection, served tunnels.Served) {
+func (t *Tunnels) provide(c *connection, served tunnels.ServedTunnel) {
 	t.work.Go(func() {
 		if served.Next == nil {
 			if refused := c.give(served.Services); refused != "" && !c.leaving.Load() {

@@ -24,7 +24,7 @@ func (t *Tunnels) update(ctx context.Context) {
 }
 
 // take applies changes. If all is true, they are the complete list of tunnels.
-func (t *Tunnels) take(changes []tunnels.Served, all bool) {
+func (t *Tunnels) take(changes []tunnels.ServedTunnel, all bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if all {
@@ -36,7 +36,7 @@ func (t *Tunnels) take(changes []tunnels.Served, all bool) {
 }
 
 // forget removes the tunnels that are missing in the complete list. t.mu is held.
-func (t *Tunnels) forget(all []tunnels.Served) {
+func (t *Tunnels) forget(all []tunnels.ServedTunnel) {
 	there := make(map[string]bool, len(all))
 	for _, served := range all {
 		there[served.ID] = true
@@ -51,7 +51,7 @@ func (t *Tunnels) forget(all []tunnels.Served) {
 }
 
 // replace applies the new state of a tunnel. t.mu is held.
-func (t *Tunnels) replace(served tunnels.Served) {
+func (t *Tunnels) replace(served tunnels.ServedTunnel) {
 	one := t.byID[served.ID]
 	if one == nil {
 		one = &tunnelOf{}

@@ -33,9 +33,9 @@ const (
 
 // Store has tunnels.
 type Store interface {
-	ServedTunnels(ctx context.Context, since int64) ([]tunnels.Served, int64, error)
+	ServedTunnels(ctx context.Context, since int64) ([]tunnels.ServedTunnel, int64, error)
 	SettleTunnel(ctx context.Context, id string) (open bool, err error)
-	ConnectTunnel(ctx context.Context, hashes [][]byte, c domain.TunnelConnection) (tunnels.Connected, error)
+	ConnectTunnel(ctx context.Context, hashes [][]byte, c domain.TunnelConnection) (tunnels.Connection, error)
 	TunnelTokens(ctx context.Context, hashes [][]byte) (map[string]time.Time, error)
 	RenewConnections(ctx context.Context, ids []string) error
 	EndConnection(ctx context.Context, id string) error
@@ -97,7 +97,7 @@ type service struct {
 
 // tunnelOf is a tunnel, as this process knows it.
 type tunnelOf struct {
-	served      tunnels.Served
+	served      tunnels.ServedTunnel
 	known       bool // served comes from the list, and not only from a new connection
 	connections []*connection
 	unlisten    func() // stops answering other gateways; nil if it doesn't answer them

@@ -43,24 +43,24 @@ var services = domain.TunnelServices{Version: 1, Services: []domain.TunnelServic
 	Name: "orders", Endpoint: "http://x", Configurations: []domain.TunnelAccess{{Project: "shop", AccessibleBy: []string{"production"}}},
 }}}
 
-func (m *memory) served() tunnels.Served {
-	return tunnels.Served{ID: "tun_1", Account: "default", Services: services}
+func (m *memory) served() tunnels.ServedTunnel {
+	return tunnels.ServedTunnel{ID: "tun_1", Account: "default", Services: services}
 }
 
-func (m *memory) ServedTunnels(_ context.Context, since int64) ([]tunnels.Served, int64, error) {
+func (m *memory) ServedTunnels(_ context.Context, since int64) ([]tunnels.ServedTunnel, int64, error) {
 	if since > 0 {
 		return nil, 1, nil
 	}
-	return []tunnels.Served{m.served()}, 1, nil
+	return []tunnels.ServedTunnel{m.served()}, 1, nil
 }
 
 func (*memory) SettleTunnel(context.Context, string) (bool, error) { return false, nil }
 
-func (m *memory) ConnectTunnel(context.Context, [][]byte, domain.TunnelConnection) (tunnels.Connected, error) {
+func (m *memory) ConnectTunnel(context.Context, [][]byte, domain.TunnelConnection) (tunnels.Connection, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.connections++
-	return tunnels.Connected{ID: "tcn_1", Tunnel: m.served()}, nil
+	return tunnels.Connection{ID: "tcn_1", Tunnel: m.served()}, nil
 }
 
 func (*memory) TunnelTokens(_ context.Context, hashes [][]byte) (map[string]time.Time, error) {

@@ -11,8 +11,8 @@ import (
 	"waybill.dev/shared/store"
 )
 
-// Deployed is a deployment whose build has succeeded.
-type Deployed struct {
+// Deployment is a deployment whose build has succeeded.
+type Deployment struct {
 	Account, Project, Branch string
 	Format                   string // of the archive
 	Archive                  []byte
@@ -20,10 +20,10 @@ type Deployed struct {
 }
 
 // Name returns the name of the deployment.
-func (d Deployed) Name() string { return domain.DeploymentName(d.Account, d.Project, d.Branch) }
+func (d Deployment) Name() string { return domain.DeploymentName(d.Account, d.Project, d.Branch) }
 
 // Activate adds a build of the deployment and makes it the active one. It returns the build's id.
-func (d Deployed) Activate(tb testing.TB, db *store.Store) string {
+func (d Deployment) Activate(tb testing.TB, db *store.Store) string {
 	tb.Helper()
 	build, source := id(tb), id(tb)
 	variables, err := json.Marshal(d.Variables)
@@ -48,7 +48,7 @@ func (d Deployed) Activate(tb testing.TB, db *store.Store) string {
 }
 
 // Set adds the deployment without a build, or sets the state of the existing one.
-func (d Deployed) Set(tb testing.TB, db *store.Store, state domain.DeploymentState) {
+func (d Deployment) Set(tb testing.TB, db *store.Store, state domain.DeploymentState) {
 	tb.Helper()
 	inTx(tb, db, func(execute func(query string, args ...any)) {
 		d.put(execute, db.Moment(db.Now()))
@@ -57,7 +57,7 @@ func (d Deployed) Set(tb testing.TB, db *store.Store, state domain.DeploymentSta
 }
 
 // Remove removes the deployment.
-func (d Deployed) Remove(tb testing.TB, db *store.Store) {
+func (d Deployment) Remove(tb testing.TB, db *store.Store) {
 	tb.Helper()
 	inTx(tb, db, func(execute func(query string, args ...any)) {
 		d.put(execute, db.Moment(db.Now()))
@@ -66,7 +66,7 @@ func (d Deployed) Remove(tb testing.TB, db *store.Store) {
 }
 
 // put makes the row if it is missing, and gives it the next version.
-func (d Deployed) put(execute func(query string, args ...any), now any) {
+func (d Deployment) put(execute func(query string, args ...any), now any) {
 	execute(`INSERT INTO gateway_deployments (name, account, project, branch, environment_type, state, message, active_build, active_number, last_number, version, created_at, created_by, updated_at)
 		VALUES ($1, $2, $3, $4, $5, 'BUILDING', '', '', 0, 0, 0, $6, 'test', $6) ON CONFLICT (name) DO UPDATE SET removed_at = NULL`,
 		d.Name(), d.Account, d.Project, d.Branch, string(domain.EnvironmentTypeOf(d.Branch, domain.DefaultProductionBranch)), now)

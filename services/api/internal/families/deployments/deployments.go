@@ -37,8 +37,8 @@ type Sources interface {
 
 // Deployments keeps deployments.
 type Deployments interface {
-	ListDeployments(ctx context.Context, f deployments.Filter) ([]deployments.Listed, int, error)
-	GetDeployment(ctx context.Context, account, name string) (deployments.Listed, error)
+	ListDeployments(ctx context.Context, f deployments.Filter) ([]deployments.DeploymentWithBuilds, int, error)
+	GetDeployment(ctx context.Context, account, name string) (deployments.DeploymentWithBuilds, error)
 	DeleteDeployment(ctx context.Context, account, name string) error
 	NoteReload(ctx context.Context, account, deployment string) error
 }

@@ -57,7 +57,7 @@ type Archives struct {
 	Limit int64 `json:"limit"`
 }
 
-func (h *handlers) view(d deployments.Listed) Deployment {
+func (h *handlers) view(d deployments.DeploymentWithBuilds) Deployment {
 	return Deployment{
 		Name: d.Name, URL: h.url(d.Name), Label: d.Branch, URLParameter: d.Name, LoggingID: d.Name,
 		CreatedOn: web.Stamp(d.CreatedOn), UpdatedOn: web.Stamp(d.UpdatedOn),

@@ -22,9 +22,9 @@ type noted struct{ answer store.Answer }
 
 func (*noted) ClaimChecks(context.Context, int) ([]domain.CustomDomain, error) { return nil, nil }
 
-func (n *noted) NoteAnswer(_ context.Context, d domain.CustomDomain, answer store.Answer) (store.Noted, error) {
+func (n *noted) NoteAnswer(_ context.Context, d domain.CustomDomain, answer store.Answer) (store.CheckResult, error) {
 	n.answer = answer
-	return store.Noted{Domain: d}, nil
+	return store.CheckResult{Domain: d}, nil
 }
 
 // Whatever a name server answers, the token alone is the proof, and what is told of the rest is short, can be

@@ -24,7 +24,7 @@ type Resolver interface {
 // Checks stores the answers of DNS.
 type Checks interface {
 	ClaimChecks(ctx context.Context, limit int) ([]domain.CustomDomain, error)
-	NoteAnswer(ctx context.Context, d domain.CustomDomain, answer domains.Answer) (domains.Noted, error)
+	NoteAnswer(ctx context.Context, d domain.CustomDomain, answer domains.Answer) (domains.CheckResult, error)
 }
 
 const (
@@ -64,7 +64,7 @@ func (v *Verifier) Check(ctx context.Context, d domain.CustomDomain) (domain.Cus
 	if noted.Changed {
 		v.changed()
 	}
-	if noted.Taken {
+	if noted.HeldByOther {
 		err = domains.ErrTaken
 	}
 	return noted.Domain, err

@@ -65,7 +65,7 @@ func (h *handlers) publish(c *web.Call) error {
 }
 
 // answer is the answer to a publisher. Ids need no escaping in JSON.
-func answer(events []pipeline.Accepted) (status int, body []byte) {
+func answer(events []pipeline.AcceptedEvent) (status int, body []byte) {
 	body = make([]byte, 0, 16+72*len(events))
 	body = append(body, `{"events":[`...)
 	for i, e := range events {

@@ -128,7 +128,7 @@ func readID[T any](f *input.Form, name string, parse func(string) (T, error), wh
 
 // whyNone returns the reason why a replay matches nothing; empty: it matches something, or the job
 // is no replay.
-func whyNone(none *pipeline.NoneMatched, which pipeline.Resend) string {
+func whyNone(none *pipeline.NoMatches, which pipeline.Resend) string {
 	if none == nil {
 		return ""
 	}
@@ -143,7 +143,7 @@ func whyNone(none *pipeline.NoneMatched, which pipeline.Resend) string {
 		{domain.StatusRetrying, "waiting for their next attempt"},
 		{domain.StatusFailed, "failed"},
 	} {
-		if n := none.Passed[part.status]; n > 0 {
+		if n := none.ByStatus[part.status]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, part.text))
 		}
 	}
@@ -151,17 +151,17 @@ func whyNone(none *pipeline.NoneMatched, which pipeline.Resend) string {
 		return "No event that was accepted in this time range has a delivery to the webhook."
 	}
 	of := "Deliveries in this time range"
-	if none.More {
+	if none.Truncated {
 		of = "Of the oldest deliveries in this time range"
 	}
 	reason := fmt.Sprintf("%s: %s.", of, strings.Join(parts, "; "))
-	if none.Kept > 0 {
-		reason += fmt.Sprintf(" %d of them do not match the webhook's filter.", none.Kept)
+	if none.FilterRejects > 0 {
+		reason += fmt.Sprintf(" %d of them do not match the webhook's filter.", none.FilterRejects)
 	}
 	switch {
-	case which == pipeline.ResendFailed && none.Passed[domain.StatusRetrying] > 0:
+	case which == pipeline.ResendFailed && none.ByStatus[domain.StatusRetrying] > 0:
 		reason += " With the status undelivered, those that wait for their next attempt are sent too."
-	case which != pipeline.ResendAll && none.Passed[domain.StatusDelivered] > 0:
+	case which != pipeline.ResendAll && none.ByStatus[domain.StatusDelivered] > 0:
 		reason += " With the status all, the delivered ones are sent too."
 	}
 	return reason

@@ -56,8 +56,8 @@ type Plans interface {
 
 // Subscriptions keeps the plans of consumers.
 type Subscriptions interface {
-	GetSubscription(ctx context.Context, key metering.ConsumerKey) (*metering.Entitled, error)
-	PutSubscription(ctx context.Context, key metering.ConsumerKey, planKey string, version int) (*metering.Entitled, error)
+	GetSubscription(ctx context.Context, key metering.ConsumerKey) (*metering.Entitlements, error)
+	PutSubscription(ctx context.Context, key metering.ConsumerKey, planKey string, version int) (*metering.Entitlements, error)
 	DeleteSubscription(ctx context.Context, key metering.ConsumerKey) error
 	Usages(ctx context.Context, key metering.ConsumerKey) ([]domain.Usage, error)
 }

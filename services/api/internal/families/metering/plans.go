@@ -249,7 +249,7 @@ type Subscription struct {
 	UpdatedAt   *string `json:"updatedAt"`
 }
 
-func viewSubscription(e *metering.Entitled) Subscription {
+func viewSubscription(e *metering.Entitlements) Subscription {
 	phase := ""
 	if p := e.Plan.Phase(e.Since, time.Now()); p != nil {
 		phase = p.Key

@@ -25,7 +25,7 @@ type Accounts interface {
 // Bus keeps the messages.
 type Bus interface {
 	Ready() error
-	ListRejected(ctx context.Context, account string, since time.Time, limit int, before uint64) ([]bus.Rejected, uint64, error)
+	ListRejected(ctx context.Context, account string, since time.Time, limit int, before uint64) ([]bus.RejectedMessage, uint64, error)
 }
 
 // Routes returns the operation.
@@ -52,7 +52,7 @@ type Message struct {
 	BodyEncoding string  `json:"bodyEncoding"`
 }
 
-func view(m bus.Rejected) Message {
+func view(m bus.RejectedMessage) Message {
 	v := Message{Subject: m.Subject, Time: web.Stamp(m.Time), Reason: m.Reason, Body: string(m.Body), BodyEncoding: "text"}
 	if !utf8.Valid(m.Body) {
 		v.Body, v.BodyEncoding = base64.StdEncoding.EncodeToString(m.Body), "base64"

@@ -16,7 +16,7 @@ import (
 
 // Deployments knows to which account a deployment belongs.
 type Deployments interface {
-	GetDeployment(ctx context.Context, account, name string) (store.Listed, error)
+	GetDeployment(ctx context.Context, account, name string) (store.DeploymentWithBuilds, error)
 }
 
 // Traffic has the counts and logs that gateways have written.

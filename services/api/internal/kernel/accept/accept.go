@@ -45,7 +45,7 @@ type Store interface {
 
 // Bus publishes events that are committed.
 type Bus interface {
-	PublishEvent(a bus.Accepted, round int, done func(duplicate bool, err error))
+	PublishEvent(a bus.AcceptedEvent, round int, done func(duplicate bool, err error))
 }
 
 // News notifies the watchers of an account of its events.
@@ -314,6 +314,6 @@ func (a *Accepter) publish(sub *submission, receipt pipeline.Receipt) {
 		event.ReceivedAt = accepted.ReceivedAt
 		a.metrics.accepted.Inc()
 		a.news.Note(event.Account, news.Event, event.ID)
-		a.publisher.add(bus.Accepted{Event: event, Version: receipt.Version, Place: accepted.Place, TraceParent: sub.trace})
+		a.publisher.add(bus.AcceptedEvent{Event: event, Version: receipt.Version, Place: accepted.Place, TraceParent: sub.trace})
 	}
 }

@@ -46,7 +46,7 @@ func (d *database) Accept(ctx context.Context, subs []pipeline.Submission) ([]pi
 		receipts[i].Version = 7
 		for _, e := range sub.Events {
 			ids = append(ids, e.ID)
-			receipts[i].Events = append(receipts[i].Events, pipeline.Accepted{
+			receipts[i].Events = append(receipts[i].Events, pipeline.AcceptedEvent{
 				ID: e.ID, ReceivedAt: time.UnixMilli(1), Duplicate: e.ID == "repeat",
 			})
 		}
@@ -63,7 +63,7 @@ type transport struct {
 	silent    bool // never answers
 }
 
-func (b *transport) PublishEvent(a bus.Accepted, round int, done func(bool, error)) {
+func (b *transport) PublishEvent(a bus.AcceptedEvent, round int, done func(bool, error)) {
 	b.mu.Lock()
 	b.published = append(b.published, fmt.Sprintf("%s/%d", a.Event.ID, round))
 	b.mu.Unlock()

@@ -36,7 +36,7 @@ type publisher struct {
 }
 
 type publication struct {
-	bus.Accepted
+	bus.AcceptedEvent
 	round int
 }
 
@@ -45,7 +45,7 @@ func newPublisher(b Bus, log *slog.Logger, m *metrics) *publisher {
 }
 
 // add queues an event, or leaves it to the relay when too many are on their way.
-func (p *publisher) add(a bus.Accepted) {
+func (p *publisher) add(a bus.AcceptedEvent) {
 	p.mu.Lock()
 	if p.inFlight >= maxPublishing || p.bytes+len(a.Event.Payload) > maxPublishingBytes {
 		p.mu.Unlock()
@@ -54,7 +54,7 @@ func (p *publisher) add(a bus.Accepted) {
 	}
 	p.inFlight++
 	p.bytes += len(a.Event.Payload)
-	p.queue = append(p.queue, publication{Accepted: a})
+	p.queue = append(p.queue, publication{AcceptedEvent: a})
 	p.mu.Unlock()
 	p.wake.Give()
 }
@@ -99,7 +99,7 @@ func (p *publisher) publishQueued() {
 			return
 		}
 		for _, item := range batch {
-			p.bus.PublishEvent(item.Accepted, item.round, func(duplicate bool, err error) { p.done(item, duplicate, err) })
+			p.bus.PublishEvent(item.AcceptedEvent, item.round, func(duplicate bool, err error) { p.done(item, duplicate, err) })
 		}
 	}
 }

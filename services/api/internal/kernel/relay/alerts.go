@@ -20,7 +20,7 @@ func (l *leader) alerts(ctx context.Context) error {
 		sent, failure := l.publish(ctx, len(rows), func(i int, done func(error)) {
 			// A repeat comes from this relay, from a round that it could not note. If another publisher has used
 			// the message id, the alert is published again like an event that the bus has lost.
-			l.bus.PublishEvent(bus.Accepted{Event: rows[i].Event, Version: rows[i].Version}, 0,
+			l.bus.PublishEvent(bus.AcceptedEvent{Event: rows[i].Event, Version: rows[i].Version}, 0,
 				func(_ bool, err error) { done(err) })
 		})
 		keys := make([]domain.EventKey, 0, len(sent))

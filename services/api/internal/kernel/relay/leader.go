@@ -159,7 +159,7 @@ func (l *leader) republish(ctx context.Context, rows []pipeline.OutboxEvent) (in
 	sent, failure := l.publish(ctx, len(rows), func(i int, done func(error)) {
 		row := &rows[i]
 		// A repeat on a later round comes from this relay, from a round that it could not note.
-		l.bus.PublishEvent(bus.Accepted{Event: row.Event, Version: row.Version, Place: row.Place}, row.Relayed+1,
+		l.bus.PublishEvent(bus.AcceptedEvent{Event: row.Event, Version: row.Version, Place: row.Place}, row.Relayed+1,
 			func(_ bool, err error) { done(err) })
 	})
 	if len(sent) == 0 {

@@ -67,10 +67,10 @@ type Bus interface {
 	Ensure(ctx context.Context) error
 	Streams(ctx context.Context) (map[string]loss.State, error)
 	Backlog(ctx context.Context) (Backlog, error)
-	PublishEvent(a bus.Accepted, round int, done func(duplicate bool, err error))
+	PublishEvent(a bus.AcceptedEvent, round int, done func(duplicate bool, err error))
 	Schedule(task *domain.Task, at time.Time, done func(error))
 	Hold(task *domain.Task, done func(error))
-	RestoreOrdered(task *domain.Task, position bus.Ordered, done func(error))
+	RestoreOrdered(task *domain.Task, position bus.OrderPosition, done func(error))
 	AnnounceRestored(account string)
 	Announce(subject string, body []byte)
 	Listen(subject string, handle func(body []byte)) (stop func(), err error)

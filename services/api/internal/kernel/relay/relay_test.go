@@ -379,7 +379,7 @@ func (b *transport) take(id, text string, done func(error)) {
 	go done(nil)
 }
 
-func (b *transport) PublishEvent(a bus.Accepted, round int, done func(bool, error)) {
+func (b *transport) PublishEvent(a bus.AcceptedEvent, round int, done func(bool, error)) {
 	text := fmt.Sprintf("event %s round %d", a.Event.ID, round)
 	if a.Place > 0 {
 		text += fmt.Sprintf(" place %d", a.Place)
@@ -395,8 +395,8 @@ func (b *transport) Hold(task *domain.Task, done func(error)) {
 	b.take(string(task.Delivery), "hold "+string(task.Delivery), done)
 }
 
-func (b *transport) RestoreOrdered(task *domain.Task, place bus.Ordered, done func(error)) {
-	text := fmt.Sprintf("order %s %d of %d", task.Delivery, place.Sequence, place.Shipment)
+func (b *transport) RestoreOrdered(task *domain.Task, place bus.OrderPosition, done func(error)) {
+	text := fmt.Sprintf("order %s %d of %d", task.Delivery, place.Sequence, place.ShipmentKey)
 	if !place.Due.IsZero() {
 		text += fmt.Sprintf(" in %s", time.Until(place.Due))
 	}

@@ -141,7 +141,7 @@ func (l *leader) bring(item *pipeline.RestoreItem, now time.Time, done func(erro
 	if item.Ordered {
 		// The log does not say whether the delivery before this one arrived: no gap is reported, but its
 		// sequence shows one.
-		position := bus.Ordered{Sequence: item.Task.Sequence, Shipment: item.Task.Shipment, Due: item.NextAttemptAt}
+		position := bus.OrderPosition{Sequence: item.Task.Sequence, ShipmentKey: item.Task.Shipment, Due: item.NextAttemptAt}
 		l.bus.RestoreOrdered(&item.Task, position, done)
 		return
 	}

@@ -110,7 +110,7 @@ func (c *Call) tried() string {
 // call InvalidateKeys. InvalidateKeys returns err.
 func (c *Call) InvalidateKeys(err error) error {
 	if err == nil || !refusal(err) {
-		c.kernel.Keys.Changed(c.Context())
+		c.kernel.Keys.InvalidateKeys(c.Context())
 	}
 	return err
 }

@@ -15,7 +15,7 @@ import (
 type instant struct{}
 
 func (instant) Submit(_ context.Context, s pipeline.Submission, _ string) (pipeline.Receipt, error) {
-	receipt := pipeline.Receipt{Events: make([]pipeline.Accepted, len(s.Events))}
+	receipt := pipeline.Receipt{Events: make([]pipeline.AcceptedEvent, len(s.Events))}
 	for i, e := range s.Events {
 		receipt.Events[i].ID = e.ID
 	}

@@ -67,7 +67,7 @@ func TestSlowUploads(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
 					accepter := &timed{}
-					s := bodytest.Serve(t, publishing(accepter, nil))()
+					s := bodytest.StartServer(t, publishing(accepter, nil))()
 					text, started := eventsOf(row.size), time.Now()
 					go func() {
 						if chunked {
@@ -101,7 +101,7 @@ func TestSlowUploads(t *testing.T) {
 func TestConnectionAfterASlowUpload(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := bodytest.Serve(t, publishing(&timed{}, nil))()
+		s := bodytest.StartServer(t, publishing(&timed{}, nil))()
 		for range 3 {
 			text := eventsOf(100_000)
 			s.Head(eventsAt, len(text))
@@ -120,7 +120,7 @@ func TestBodiesShareTheirMemory(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		registry := prometheus.NewRegistry()
-		connect := bodytest.Serve(t, publishing(instant{}, body.NewMemory(1<<20, registry)))
+		connect := bodytest.StartServer(t, publishing(instant{}, body.NewMemory(1<<20, registry)))
 		held := func() float64 { return gauge(t, registry, "waybill_body_memory_bytes") }
 		text := eventsOf(900_000)
 		first := connect()

@@ -36,7 +36,7 @@ import (
 
 // Keys is notified of changes of API keys; see package auth.
 type Keys interface {
-	Changed(ctx context.Context)
+	InvalidateKeys(ctx context.Context)
 }
 
 // Refusals logs refused changes. A change that was made is logged in the same transaction. See

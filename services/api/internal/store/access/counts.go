@@ -43,9 +43,9 @@ func (a *Access) count(tx *gorm.DB, account string, c change) error {
 		counts.Change{Kind: &a.managers, By: int64(c.managers)})
 }
 
-// CountAgain counts the resources of accounts again, see counts.Again.
+// CountAgain counts the resources of accounts again, see counts.Recount.
 func (a *Access) CountAgain(ctx context.Context, now time.Time) error {
-	return counts.Again(ctx, a.db, now, &a.projects, &a.buckets, &a.consumers, &a.keys, &a.managers)
+	return counts.Recount(ctx, a.db, now, &a.projects, &a.buckets, &a.consumers, &a.keys, &a.managers)
 }
 
 // within returns the counts of everything that is deleted with the consumers of a condition, which are locked.
