@@ -33,7 +33,7 @@ func (s *Service) wantsCertificate(hostname string) bool {
 
 func (s *Service) domainsChanged() {
 	if s.acme != nil {
-		s.acme.Changed()
+		s.acme.SearchMissing()
 	}
 }
 

@@ -176,7 +176,7 @@ func (s *Service) Run(ctx context.Context) error {
 // deployment go to other; if other is nil, the health of the process is answered, and everything else with 404.
 func (s *Service) Handler(other http.Handler) http.Handler {
 	if other == nil {
-		other = &own{s}
+		other = &ownAnswers{s}
 	}
 	return s.answering(hosts.New(s.options.Domain, s.rollout, agents(s.tunnels, other)))
 }
@@ -187,8 +187,8 @@ func (s *Service) ConnContext(ctx context.Context, c net.Conn) context.Context {
 	return clientcert.ConnContext(ctx, c)
 }
 
-// own answers for the process itself.
-type own struct{ service *Service }
+// ownAnswers answers for the process itself.
+type ownAnswers struct{ service *Service }
 
 // pingTime bounds the question whether the store answers: a caller of the health check asks about the process
 // and needs a quick answer.
@@ -202,7 +202,7 @@ type healthView struct {
 
 // ServeHTTP answers /healthz and /readyz. A gateway is ready once it knows which deployments there are. It stays
 // ready while the store or the bus is away, because the routes that it has loaded need neither.
-func (o *own) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (o *ownAnswers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	id := requestid.Of(r.Header)
 	header := w.Header()
 	header.Set(requestid.Header, id)
@@ -229,7 +229,7 @@ func (o *own) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), pingTime)
 	defer cancel()
-	answer, err := json.Marshal(healthView{status, state(o.service.options.Store.Ping(ctx)), state(o.service.options.Bus.Ready())})
+	answer, err := json.Marshal(healthView{status, stateText(o.service.options.Store.Ping(ctx)), stateText(o.service.options.Bus.Ready())})
 	if err != nil {
 		problem.New(problem.Internal, "Something went wrong on our side.").Write(w, r, id)
 		return
@@ -242,7 +242,7 @@ func (o *own) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func state(err error) string {
+func stateText(err error) string {
 	if err != nil {
 		return "down"
 	}

@@ -225,7 +225,7 @@ func prepare(ctx context.Context, s *store.Store, o Options) error {
 // knows: those of all its parts, the bus and the database.
 func (h *Handles) Own() []string {
 	var own []string
-	servers := h.servers()
+	servers := h.callerServers()
 	if h.Listening != nil {
 		servers = append(servers, h.Listening()...)
 	}
@@ -235,8 +235,8 @@ func (h *Handles) Own() []string {
 	return append(append(append(own, h.ops.listener.Addr().String()), h.Bus.Addresses()...), h.Store.Addresses()...)
 }
 
-// servers returns the servers with the handler of the process.
-func (h *Handles) servers() []*Server {
+// callerServers returns the servers with the handler of the process.
+func (h *Handles) callerServers() []*Server {
 	if h.tls == nil {
 		return []*Server{h.http}
 	}
@@ -245,7 +245,7 @@ func (h *Handles) servers() []*Server {
 
 // AtShutdown starts f once for each server when that server is shut down. The server does not wait for f.
 func (h *Handles) AtShutdown(f func()) {
-	for _, s := range h.servers() {
+	for _, s := range h.callerServers() {
 		s.http.RegisterOnShutdown(f)
 	}
 }
@@ -269,7 +269,7 @@ func (h *Handles) GatewayURL() string {
 
 // Serve adds the servers, with the handler, and returns where the one without TLS answers.
 func (h *Handles) Serve(p *Process, handler http.Handler) (url string) {
-	for _, s := range h.servers() {
+	for _, s := range h.callerServers() {
 		s.http.Handler = framed(handler)
 	}
 	p.Add("HTTP server", h.http.Run)

@@ -108,7 +108,7 @@ func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) {
 // trusts reports whether a callback is signed with a secret of its path, or no secret is known. A webhook may be so
 // new that its secret has not arrived yet, so trusts waits a moment.
 func (r *Receiver) trusts(ctx context.Context, c Callback) bool {
-	if _, checked, ok := r.steps(c); ok || !checked {
+	if _, checked, ok := r.verify(c); ok || !checked {
 		return true
 	}
 	timer := time.NewTimer(learning)
@@ -117,7 +117,7 @@ func (r *Receiver) trusts(ctx context.Context, c Callback) bool {
 	case <-timer.C:
 	case <-ctx.Done():
 	}
-	_, _, ok := r.steps(c)
+	_, _, ok := r.verify(c)
 	return ok
 }
 

@@ -67,7 +67,7 @@ func (r *Receiver) list(w http.ResponseWriter, req *http.Request) {
 		if wanted != "" && c.Path != wanted {
 			continue
 		}
-		steps, checked, ok := r.steps(c)
+		steps, checked, ok := r.verify(c)
 		e := entry{
 			Number: c.Number, ReceivedAt: c.ReceivedAt.UTC(), Path: c.Path, Headers: make(map[string]string),
 			Body: string(c.Body), Status: c.Status,

@@ -197,7 +197,7 @@ func (c Callback) has(text string) bool {
 }
 
 func (r *Receiver) row(c Callback) row {
-	_, checked, ok := r.steps(c)
+	_, checked, ok := r.verify(c)
 	one := row{
 		Number: c.Number, At: c.ReceivedAt, Path: c.Path, EventID: c.EventID(), Delivery: c.Delivery(),
 		Type: eventType(c.Body), Attempt: c.Attempt(), Status: c.Status, Answered: stateBad, State: stateUnchecked,
@@ -216,7 +216,7 @@ func (r *Receiver) row(c Callback) row {
 
 func (r *Receiver) detail(c Callback, rows []row) *detail {
 	d := &detail{row: r.row(c), Size: len(c.Body), Delay: c.Delay, Query: c.Query}
-	steps, checked, _ := r.steps(c)
+	steps, checked, _ := r.verify(c)
 	signed := make(map[string]bool)
 	for i, step := range steps {
 		one := stepRow{Name: step.Name, Value: c.Header.Get(step.Name), Detail: step.Detail, State: stateBad}

@@ -215,8 +215,8 @@ func (r *Receiver) Callbacks() []Callback {
 	return list
 }
 
-// steps checks a callback with the secrets that are now known for its path. checked is false when there are none.
-func (r *Receiver) steps(c Callback) (steps []signature.Step, checked, ok bool) {
+// verify checks a callback with the secrets that are now known for its path. checked is false when there are none.
+func (r *Receiver) verify(c Callback) (steps []signature.Step, checked, ok bool) {
 	r.mu.Lock()
 	keys := r.keys(c.Path)
 	r.mu.Unlock()

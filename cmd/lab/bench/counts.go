@@ -105,7 +105,7 @@ func (b *bench) countForm(ctx context.Context, form string) (costs []budget.Cost
 	c := &counter{}
 	statements := filepath.Join(b.work, "statements")
 	if c.rig, err = b.openWith(ctx, form, stack.Options{
-		Name: "counts-" + form, Dispatchers: 1, Counted: statements, PostgresSettings: strings.Split(count.PostgresSettings, ","),
+		Name: "counts-" + form, Dispatchers: 1, StatementsFile: statements, PostgresSettings: strings.Split(count.PostgresSettings, ","),
 	}); err != nil {
 		return nil, err
 	}

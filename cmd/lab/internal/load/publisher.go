@@ -74,7 +74,7 @@ func (c *Child) Publish(job Job) (Published, error) {
 type work struct {
 	Job
 	template template
-	source   source
+	source   schedule
 	accepted atomic.Int64
 	refused  atomic.Int64
 	latency  meter.Histogram
@@ -112,17 +112,17 @@ func (w *work) published() Published {
 	return p
 }
 
-// source hands out the numbers of events, each with the time at which it is due.
-type source struct {
-	start  time.Time
-	end    time.Time // zero: none
-	rate   float64
-	events int64
-	taken  *atomic.Int64
+// schedule hands out the numbers of events, each with the time at which it is due.
+type schedule struct {
+	start     time.Time
+	end       time.Time // zero: none
+	perSecond float64
+	total     int64
+	handedOut *atomic.Int64
 }
 
-func newSource(job Job) source {
-	s := source{start: time.Now(), rate: job.Rate, events: int64(job.Events), taken: new(atomic.Int64)}
+func newSource(job Job) schedule {
+	s := schedule{start: time.Now(), perSecond: job.Rate, total: int64(job.Events), handedOut: new(atomic.Int64)}
 	if job.For > 0 {
 		s.end = s.start.Add(job.For)
 	}
@@ -132,19 +132,19 @@ func newSource(job Job) source {
 // take hands out up to n events that follow each other, and waits until the first of them
 // is due. None is left when count is 0. What it was to do when the time is over it does
 // not take, so that the numbers taken have no gap.
-func (s *source) take(ctx context.Context, n int) (offset, count int64, due time.Time) {
+func (s *schedule) take(ctx context.Context, n int) (offset, count int64, due time.Time) {
 	if !s.end.IsZero() && !time.Now().Before(s.end) {
 		return 0, 0, due
 	}
-	offset = s.taken.Add(int64(n)) - int64(n)
-	count = min(int64(n), s.events-offset)
+	offset = s.handedOut.Add(int64(n)) - int64(n)
+	count = min(int64(n), s.total-offset)
 	if count <= 0 || ctx.Err() != nil {
 		return 0, 0, due
 	}
-	if s.rate == 0 {
+	if s.perSecond == 0 {
 		return offset, count, time.Now()
 	}
-	due = s.start.Add(time.Duration(float64(offset) / s.rate * float64(time.Second)))
+	due = s.start.Add(time.Duration(float64(offset) / s.perSecond * float64(time.Second)))
 	time.Sleep(time.Until(due))
 	return offset, count, due
 }

@@ -28,9 +28,9 @@ type Options struct {
 	Data string
 	// Routes is the folder of the route files of an all-in-one stack; empty: one without any.
 	Routes string
-	// Counted is a file to which an all-in-one stack writes what SQLite does for each statement (cmd/waybill/counted.go);
+	// StatementsFile is a file to which an all-in-one stack writes what SQLite does for each statement (cmd/waybill/counted.go);
 	// empty: it runs the program as it is shipped.
-	Counted string
+	StatementsFile string
 	// APIs and Dispatchers are how many a split stack has; 0: 1 and 2.
 	APIs, Dispatchers int
 	// Gateways is how many a split stack has.
@@ -114,7 +114,7 @@ func (s *Site) AllInOne(ctx context.Context, options Options) (*Stack, error) {
 		}
 	}
 	binary := s.binary("waybill")
-	if options.Counted != "" {
+	if options.StatementsFile != "" {
 		binary += "-counted"
 		if err := s.build(ctx, program{filepath.Base(binary), "waybill.dev/cmd/waybill"}, "-tags=counted"); err != nil {
 			return nil, err
@@ -123,7 +123,7 @@ func (s *Site) AllInOne(ctx context.Context, options Options) (*Stack, error) {
 	st.Waybill = &Process{
 		Name: "waybill", path: binary,
 		args: []string{"dev", "--http", httpAddr, "--ops", opsAddr, "--nats", natsAddr, "--data", data, "--routes", routes, "--receiver", "none", "--quiet"},
-		env:  st.environment(options.Settings, map[string]string{"WAYBILL_RECEIVER_ADDR": "none", "COUNT_STATEMENTS": options.Counted}),
+		env:  st.environment(options.Settings, map[string]string{"WAYBILL_RECEIVER_ADDR": "none", "COUNT_STATEMENTS": options.StatementsFile}),
 		log:  filepath.Join(dir, "waybill.log"), ready: answers(s.http, httpAddr, "/readyz"),
 	}
 	if err := st.Waybill.Start(ctx); err != nil {

@@ -161,10 +161,10 @@ type passed struct {
 
 // reporter returns a function that writes one line for each callback; whole: also its headers and
 // body.
-func (a *app) reporter(form output, whole bool) func(forward.Passed) {
+func (a *app) reporter(form output, whole bool) func(forward.Result) {
 	var mu sync.Mutex
 	style := a.style()
-	return func(p forward.Passed) {
+	return func(p forward.Result) {
 		mu.Lock()
 		defer mu.Unlock()
 		if p.Refused != "" {
@@ -212,7 +212,7 @@ func printed(whole bool, body []byte) string {
 
 // printCallback prints the parts of a callback that a receiver has to check: the signed headers,
 // and the body.
-func (a *app) printCallback(p forward.Passed) {
+func (a *app) printCallback(p forward.Result) {
 	for _, name := range []string{signature.HeaderID, signature.HeaderTimestamp, signature.HeaderSignature} {
 		fmt.Fprintf(a.stdout, "  %s: %s\n", name, terminal.Clean(p.Header.Get(name)))
 	}

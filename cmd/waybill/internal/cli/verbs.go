@@ -212,7 +212,7 @@ func (a *app) perform(ctx context.Context, act *action) error {
 	if act.all && request.Query.Get("limit") == "" {
 		request.Query.Set("limit", strconv.Itoa(verb.Most))
 	}
-	answer, err := act.answer(ctx, c, request)
+	answer, err := act.sendCompleting(ctx, c, request)
 	if err != nil {
 		return err
 	}
@@ -244,9 +244,9 @@ func (a *app) perform(ctx context.Context, act *action) error {
 	}
 }
 
-// answer sends the request. If the thing is not found, answer looks for it by the beginning of its
+// sendCompleting sends the request. If the thing is not found, answer looks for it by the beginning of its
 // id.
-func (act *action) answer(ctx context.Context, c *client.Client, request *verb.Request) ([]byte, error) {
+func (act *action) sendCompleting(ctx context.Context, c *client.Client, request *verb.Request) ([]byte, error) {
 	answer, err := act.send(ctx, c, request)
 	if !client.IsStatus(err, http.StatusNotFound) {
 		return answer, err

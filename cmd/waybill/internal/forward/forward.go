@@ -24,8 +24,8 @@ const (
 	timeout = 35 * time.Second
 )
 
-// Passed is one callback that was passed on.
-type Passed struct {
+// Result is one callback that was passed on.
+type Result struct {
 	At       time.Time
 	EventID  string
 	Type     string
@@ -45,12 +45,12 @@ type Forwarder struct {
 	to     *url.URL // nil: callbacks are only shown
 	key    signature.Key
 	http   *http.Client
-	notify func(Passed)
+	notify func(Result)
 }
 
 // New returns a forwarder of callbacks that are signed with the key. It forwards to the URL; nil: each
 // callback is answered 200. notify is called after each callback, from several goroutines.
-func New(to *url.URL, key signature.Key, notify func(Passed)) *Forwarder {
+func New(to *url.URL, key signature.Key, notify func(Result)) *Forwarder {
 	return &Forwarder{
 		to: to, key: key, notify: notify,
 		http: &http.Client{
@@ -76,7 +76,7 @@ func (f *Forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the body is incomplete", http.StatusBadRequest)
 		return
 	}
-	p := Passed{At: time.Now(), EventID: r.Header.Get(signature.HeaderID), Type: eventType(body), Header: r.Header, Body: body}
+	p := Result{At: time.Now(), EventID: r.Header.Get(signature.HeaderID), Type: eventType(body), Header: r.Header, Body: body}
 	if err := signature.Verify(r.Header, body, p.At, f.key); err != nil {
 		p.Refused = err.Error()
 		f.notify(p)

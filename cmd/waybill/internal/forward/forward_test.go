@@ -55,14 +55,14 @@ func raw(t *testing.T, answer string) (address string, request <-chan string) {
 	return listener.Addr().String(), got
 }
 
-func serve(t *testing.T, target string) (*httptest.Server, <-chan forward.Passed) {
+func serve(t *testing.T, target string) (*httptest.Server, <-chan forward.Result) {
 	t.Helper()
 	to, err := url.Parse(target)
 	if err != nil {
 		t.Fatal(err)
 	}
-	passed := make(chan forward.Passed, 10)
-	f := forward.New(to, key(t), func(p forward.Passed) { passed <- p })
+	passed := make(chan forward.Result, 10)
+	f := forward.New(to, key(t), func(p forward.Result) { passed <- p })
 	server := httptest.NewServer(f)
 	t.Cleanup(func() {
 		server.Close()
@@ -200,8 +200,8 @@ func TestOnlyWhatIsSignedGoesOn(t *testing.T) {
 }
 
 func TestWithoutAProgramCallbacksAreTold(t *testing.T) {
-	passed := make(chan forward.Passed, 1)
-	f := forward.New(nil, key(t), func(p forward.Passed) { passed <- p })
+	passed := make(chan forward.Result, 1)
+	f := forward.New(nil, key(t), func(p forward.Result) { passed <- p })
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
 	response, _ := send(t, server, signed(t, time.Now(), `{"type":"shipment.created"}`), `{"type":"shipment.created"}`)

@@ -12,8 +12,8 @@ const (
 	subscriptionPath = consumerPath + "/subscription"
 )
 
-// fileAt returns an Adjust that makes the body from a file.
-func fileAt(at int) func(*Request, *Input) error {
+// bodyFromFile returns an Adjust that makes the body from a file.
+func bodyFromFile(at int) func(*Request, *Input) error {
 	return func(r *Request, in *Input) error {
 		text, err := in.Read(in.Args[at])
 		r.Body = text
@@ -42,12 +42,12 @@ func meters() Noun {
 			{
 				Name: "create", Short: "Make a meter, from a file", Example: "  waybill meters create partners meter.json",
 				Long:   "Makes a meter of a JSON object with slug, aggregation, eventType and so on.\n-: standard input.",
-				Method: http.MethodPost, Path: metersPath, Args: []Arg{bucketArg(), fileArg()}, Adjust: fileAt(1), Show: view,
+				Method: http.MethodPost, Path: metersPath, Args: []Arg{bucketArg(), fileArg()}, Adjust: bodyFromFile(1), Show: view,
 			},
 			{Name: "get", Short: "Show a meter", Example: "  waybill meters get partners api_requests", Method: http.MethodGet, Path: path, Args: one, Show: view},
 			{
 				Name: "update", Short: "Change the name, texts and groups of a meter, from a file", Example: "  waybill meters update partners api_requests meter.json",
-				Method: http.MethodPut, Path: path, Args: append(one[:2:2], fileArg()), Adjust: fileAt(2), Show: view,
+				Method: http.MethodPut, Path: path, Args: append(one[:2:2], fileArg()), Adjust: bodyFromFile(2), Show: view,
 			},
 			{
 				Name: "query", Short: "Show what a meter has counted", Example: "  waybill meters query partners api_requests --window DAY --group subject",
@@ -111,12 +111,12 @@ func plans() Noun {
 			{Name: "list", Short: "List the plans of a bucket", Example: "  waybill plans list partners", Method: http.MethodGet, Path: plansPath, Args: one[:1:1], Flags: paging(), Show: view},
 			{
 				Name: "create", Short: "Make the next version of a plan, from a file", Example: "  waybill plans create partners plan.json",
-				Method: http.MethodPost, Path: plansPath, Args: []Arg{bucketArg(), fileArg()}, Adjust: fileAt(1), Show: view,
+				Method: http.MethodPost, Path: plansPath, Args: []Arg{bucketArg(), fileArg()}, Adjust: bodyFromFile(1), Show: view,
 			},
 			{Name: "get", Short: "Show a plan", Example: "  waybill plans get partners 01K… -o json", Method: http.MethodGet, Path: path, Args: one, Show: view},
 			{
 				Name: "update", Short: "Replace what a draft says, from a file", Example: "  waybill plans update partners 01K… plan.json",
-				Method: http.MethodPut, Path: path, Args: append(one[:2:2], fileArg()), Adjust: fileAt(2), Show: view,
+				Method: http.MethodPut, Path: path, Args: append(one[:2:2], fileArg()), Adjust: bodyFromFile(2), Show: view,
 			},
 			{Name: "publish", Short: "Make an active plan of a draft", Example: "  waybill plans publish partners 01K…", Method: http.MethodPost, Path: path + "/publish", Args: one, Show: view},
 			{

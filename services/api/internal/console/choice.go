@@ -68,30 +68,30 @@ type Choice struct {
 	First, Next             string // links to other pages of the list; empty: there is none
 }
 
-// Chosen is one line of a choice.
-type Chosen struct {
+// ChoiceEntry is one line of a choice.
+type ChoiceEntry struct {
 	Name      string
 	ManagerID string // id to sign in for a consumer
 	Link      string // link to the consumers of an account
 }
 
 // Managed returns the consumers that one button signs in for.
-func (c *Choice) Managed() (list []Chosen) {
+func (c *Choice) Managed() (list []ChoiceEntry) {
 	for _, a := range c.Accounts {
 		if m := a.Only; m != nil {
-			list = append(list, Chosen{Name: a.Account + " · " + m.Bucket + " / " + m.Consumer, ManagerID: m.ManagerID})
+			list = append(list, ChoiceEntry{Name: a.Account + " · " + m.Bucket + " / " + m.Consumer, ManagerID: m.ManagerID})
 		}
 	}
 	for i := range c.Consumers {
 		if m := &c.Consumers[i]; !m.Invited {
-			list = append(list, Chosen{Name: m.Bucket + " / " + m.Consumer, ManagerID: m.ManagerID})
+			list = append(list, ChoiceEntry{Name: m.Bucket + " / " + m.Consumer, ManagerID: m.ManagerID})
 		}
 	}
 	return list
 }
 
 // Several returns the accounts in which the person manages several consumers.
-func (c *Choice) Several() (list []Chosen) {
+func (c *Choice) Several() (list []ChoiceEntry) {
 	for _, a := range c.Accounts {
 		if a.Only != nil {
 			continue
@@ -109,7 +109,7 @@ func (c *Choice) Several() (list []Chosen) {
 			}
 		}
 		to := Choice{Account: a.Account, Search: c.Search}
-		list = append(list, Chosen{Name: a.Account + " · " + strings.Join(counts, ", "), Link: to.at("")})
+		list = append(list, ChoiceEntry{Name: a.Account + " · " + strings.Join(counts, ", "), Link: to.at("")})
 	}
 	return list
 }

@@ -202,7 +202,7 @@ func (a *Authority) fetch(ctx context.Context, hostname string) (*tls.Certificat
 
 // Proof returns the certificate that proves the ownership of a hostname by TLS-ALPN-01.
 func (a *Authority) Proof(ctx context.Context, hostname string) (*tls.Certificate, error) {
-	challenge, err := a.proofs.of(ctx, acme.ChallengeTypeTLSALPN01, hostname)
+	challenge, err := a.proofs.find(ctx, acme.ChallengeTypeTLSALPN01, hostname)
 	if err != nil {
 		return nil, err
 	}

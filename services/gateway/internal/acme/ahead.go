@@ -15,8 +15,8 @@ const (
 	// aheadEvery is the time between two searches for missing certificates. Each change starts a
 	// search, too.
 	aheadEvery = time.Minute
-	// aheadAtOnce is how many are fetched at a time.
-	aheadAtOnce = 4
+	// maxParallelFetches is how many are fetched at a time.
+	maxParallelFetches = 4
 	// aheadLock is the lock of the process that fetches certificates ahead.
 	aheadLock = "ahead"
 	// Certificates that have ended stay for keepEnded.
@@ -24,8 +24,8 @@ const (
 	keepEnded  = 14 * 24 * time.Hour
 )
 
-// Changed starts a search for missing certificates. It does not wait.
-func (a *Authority) Changed() { a.changes.Give() }
+// SearchMissing starts a search for missing certificates. It does not wait.
+func (a *Authority) SearchMissing() { a.changes.Give() }
 
 // Run fetches certificates before clients ask for them, and renews them, until ctx ends. One
 // process fetches ahead. Each process renews the certificates in its memory, and locks see to it
@@ -44,18 +44,18 @@ func (a *Authority) Run(ctx context.Context) error {
 		default:
 		}
 		if changed {
-			a.forget()
+			a.forgetUnwanted()
 		}
 		if err == nil && leads && (changed || time.Since(last) >= aheadEvery) {
 			last = time.Now()
-			a.ahead(ctx)
+			a.fetchMissing(ctx)
 		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
 		case <-a.changes:
-			a.Changed() // for the next round
+			a.SearchMissing() // for the next round
 		}
 	}
 }
@@ -69,21 +69,21 @@ func (a *Authority) stop() {
 	_ = a.options.Store.UnlockACME(ctx, aheadLock, a.storage.owner) // an unreleased lock expires by itself
 }
 
-// ahead fetches the missing certificates, and loads those that end soon into memory, where they are
+// fetchMissing fetches the missing certificates, and loads those that end soon into memory, where they are
 // renewed.
-func (a *Authority) ahead(ctx context.Context) {
-	wanted, err := a.lacking.look(ctx, a.options.Store)
+func (a *Authority) fetchMissing(ctx context.Context) {
+	wanted, err := a.lacking.list(ctx, a.options.Store)
 	if err != nil {
 		a.options.Logger.Warn("it can't be read which certificates are missing; trying again", "error", err)
 		return
 	}
 	names := make(chan string)
 	var fetching sync.WaitGroup
-	for range min(aheadAtOnce, len(wanted)) {
+	for range min(maxParallelFetches, len(wanted)) {
 		fetching.Go(func() {
 			for name := range names {
 				if _, err, _ := a.flights.Do(name, func() (any, error) { return a.obtain(name) }); err == nil {
-					a.lacking.found(name)
+					a.lacking.remove(name)
 				} // a failure is noted, and the order is tried again
 			}
 		})
@@ -103,8 +103,8 @@ func (a *Authority) ahead(ctx context.Context) {
 	}
 }
 
-// forget removes certificates that are no longer wanted from memory.
-func (a *Authority) forget() {
+// forgetUnwanted removes certificates that are no longer wanted from memory.
+func (a *Authority) forgetUnwanted() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	clear(a.failed)

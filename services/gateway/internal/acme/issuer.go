@@ -96,11 +96,11 @@ func (i *issuer) Issue(ctx context.Context, request *x509.CertificateRequest) (*
 	issued, err := i.order(ctx, request)
 	if err != nil {
 		i.metrics.orders.WithLabelValues(orderFailed).Inc()
-		return nil, errors.Join(err, i.failed(ctx, hostname, before, err))
+		return nil, errors.Join(err, i.noteFailed(ctx, hostname, before, err))
 	}
 	i.metrics.orders.WithLabelValues(orderIssued).Inc()
 	i.options.Logger.Info("a certificate was issued", "hostname", hostname)
-	return issued, i.issued(ctx, hostname, issued)
+	return issued, i.noteIssued(ctx, hostname, issued)
 }
 
 func (i *issuer) order(ctx context.Context, request *x509.CertificateRequest) (*certmagic.IssuedCertificate, error) {
@@ -126,7 +126,7 @@ func (i *issuer) order(ctx context.Context, request *x509.CertificateRequest) (*
 // order any more.
 const noteTime = 5 * time.Second
 
-func (i *issuer) issued(ctx context.Context, hostname string, issued *certmagic.IssuedCertificate) error {
+func (i *issuer) noteIssued(ctx context.Context, hostname string, issued *certmagic.IssuedCertificate) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTime)
 	defer cancel()
 	block, _ := pem.Decode(issued.Certificate)
@@ -140,7 +140,7 @@ func (i *issuer) issued(ctx context.Context, hostname string, issued *certmagic.
 	return i.options.Store.NoteCertificate(ctx, hostname, domains.CertificateState{ValidTo: leaf.NotAfter})
 }
 
-func (i *issuer) failed(ctx context.Context, hostname string, before domains.CertificateState, cause error) error {
+func (i *issuer) noteFailed(ctx context.Context, hostname string, before domains.CertificateState, cause error) error {
 	if ctx.Err() != nil && errors.Is(cause, context.Canceled) {
 		return nil // the process ends
 	}
@@ -173,7 +173,7 @@ type account struct {
 // account returns the account of the installation, which the first process makes.
 func (i *issuer) account(ctx context.Context) (acme.Account, error) {
 	key := "accounts/" + i.IssuerKey()
-	known, err := i.known(ctx, key)
+	known, err := i.storedAccount(ctx, key)
 	if !errors.Is(err, domain.ErrNotFound) {
 		return known, err
 	}
@@ -181,7 +181,7 @@ func (i *issuer) account(ctx context.Context) (acme.Account, error) {
 		return known, fmt.Errorf("lock account at authority: %w", err)
 	}
 	defer func() { _ = i.storage.Unlock(ctx, key) }() // an unreleased lock expires by itself
-	if known, err := i.known(ctx, key); !errors.Is(err, domain.ErrNotFound) {
+	if known, err := i.storedAccount(ctx, key); !errors.Is(err, domain.ErrNotFound) {
 		return known, err
 	}
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -196,10 +196,10 @@ func (i *issuer) account(ctx context.Context) (acme.Account, error) {
 	if err != nil {
 		return known, fmt.Errorf("make account at authority: %w", err)
 	}
-	return made, i.keep(ctx, key, made, private)
+	return made, i.storeAccount(ctx, key, made, private)
 }
 
-func (i *issuer) keep(ctx context.Context, key string, made acme.Account, private *ecdsa.PrivateKey) error {
+func (i *issuer) storeAccount(ctx context.Context, key string, made acme.Account, private *ecdsa.PrivateKey) error {
 	secret, err := x509.MarshalPKCS8PrivateKey(private)
 	if err != nil {
 		return fmt.Errorf("write key of account: %w", err)
@@ -211,7 +211,7 @@ func (i *issuer) keep(ctx context.Context, key string, made acme.Account, privat
 	return i.storage.Store(ctx, key, text)
 }
 
-func (i *issuer) known(ctx context.Context, key string) (acme.Account, error) {
+func (i *issuer) storedAccount(ctx context.Context, key string) (acme.Account, error) {
 	text, _, err := i.options.Store.ACME(ctx, key)
 	if err != nil {
 		return acme.Account{}, err

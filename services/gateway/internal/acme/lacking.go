@@ -18,8 +18,8 @@ type lacking struct {
 	names   map[string]bool
 }
 
-// look returns the hostnames that lack a certificate or whose certificate ends soon, in order.
-func (l *lacking) look(ctx context.Context, store Store) ([]string, error) {
+// list returns the hostnames that lack a certificate or whose certificate ends soon, in order.
+func (l *lacking) list(ctx context.Context, store Store) ([]string, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	changed, version, err := store.ServedDomains(ctx, l.version)
@@ -47,8 +47,8 @@ func (l *lacking) look(ctx context.Context, store Store) ([]string, error) {
 	return slices.Compact(list), nil
 }
 
-// found forgets a hostname that has a certificate now.
-func (l *lacking) found(name string) {
+// remove forgets a hostname that has a certificate now.
+func (l *lacking) remove(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.names, name)

@@ -36,14 +36,14 @@ func TestLacking(t *testing.T) {
 	var l lacking
 	want := func(doing string, names ...string) {
 		t.Helper()
-		got, err := l.look(t.Context(), store)
+		got, err := l.list(t.Context(), store)
 		if err != nil || !slices.Equal(got, names) {
 			t.Errorf("%s: %q, %v, want %q", doing, got, err, names)
 		}
 	}
 	want("at first", "moved", "new")
 	want("nothing has changed", "moved", "new")
-	l.found("new")
+	l.remove("new")
 	want("one was found", "moved")
 	store.ending = []string{"has", "moved"}
 	want("one ends", "has", "moved")

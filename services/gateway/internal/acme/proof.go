@@ -44,9 +44,9 @@ func proofKey(kind, hostname string) string { return "proofs/" + kind + "/" + ho
 // errNoOrder reports that there is no open order for a hostname.
 var errNoOrder = errors.New("there is no open order")
 
-// of returns the proof of an open order. Anybody may ask for a proof without a key, so concurrent
+// find returns the proof of an open order. Anybody may ask for a proof without a key, so concurrent
 // requests for the same hostname share one read of the database.
-func (p *proofs) of(ctx context.Context, kind, hostname string) (challenge acme.Challenge, err error) {
+func (p *proofs) find(ctx context.Context, kind, hostname string) (challenge acme.Challenge, err error) {
 	key := proofKey(kind, hostname)
 	read, err, _ := p.flights.Do(key, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), proofTime)
@@ -82,7 +82,7 @@ func (a *Authority) Answer(w http.ResponseWriter, r *http.Request, hostname stri
 	if !ok || r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return false
 	}
-	challenge, err := a.proofs.of(r.Context(), acme.ChallengeTypeHTTP01, hostname)
+	challenge, err := a.proofs.find(r.Context(), acme.ChallengeTypeHTTP01, hostname)
 	if err != nil || challenge.Token != token {
 		return false
 	}

@@ -25,23 +25,23 @@ type storage struct {
 	store Store
 	owner string // this process, as the owner of locks
 
-	mu   sync.Mutex
-	held map[string]func() // by lock: ends its renewal
-	lost map[string]bool   // locks that could not be renewed; nothing is stored under them
-	own  map[string]chan struct{}
+	mu         sync.Mutex
+	renewals   map[string]func() // by lock: ends its renewal
+	lost       map[string]bool   // locks that could not be renewed; nothing is stored under them
+	localLocks map[string]chan struct{}
 }
 
 // errLost is returned for actions whose lock another process may have by now.
 var errLost = errors.New("the lock of the certificate was lost")
 
 func newStorage(store Store, owner string) *storage {
-	return &storage{store: store, owner: owner, held: make(map[string]func()), lost: make(map[string]bool), own: make(map[string]chan struct{})}
+	return &storage{store: store, owner: owner, renewals: make(map[string]func()), lost: make(map[string]bool), localLocks: make(map[string]chan struct{})}
 }
 
 var _ certmagic.Storage = (*storage)(nil)
 
-// missing turns an error of the store into the kind that certmagic looks for.
-func missing(err error) error {
+// notFound turns an error of the store into the kind that certmagic looks for.
+func notFound(err error) error {
 	if errors.Is(err, domain.ErrNotFound) {
 		return fmt.Errorf("%w: %w", fs.ErrNotExist, err)
 	}
@@ -73,7 +73,7 @@ func (s *storage) isLost(key string) bool {
 
 func (s *storage) Load(ctx context.Context, key string) ([]byte, error) {
 	value, _, err := s.store.ACME(ctx, key)
-	return value, missing(err)
+	return value, notFound(err)
 }
 
 func (s *storage) Delete(ctx context.Context, key string) error { return s.store.DeleteACME(ctx, key) }
@@ -118,7 +118,7 @@ func (s *storage) Stat(ctx context.Context, key string) (certmagic.KeyInfo, erro
 	if errors.Is(err, domain.ErrNotFound) && s.Exists(ctx, key) {
 		return certmagic.KeyInfo{Key: key}, nil
 	}
-	return certmagic.KeyInfo{}, missing(err)
+	return certmagic.KeyInfo{}, notFound(err)
 }
 
 // Lock waits for the lock of a name. The lock is renewed until Unlock, so that it expires soon after this
@@ -134,7 +134,7 @@ func (s *storage) Lock(ctx context.Context, name string) error {
 			return err
 		}
 		if taken {
-			s.keep(ctx, name)
+			s.renewLock(ctx, name)
 			return nil
 		}
 		select {
@@ -151,9 +151,9 @@ func (s *storage) Lock(ctx context.Context, name string) error {
 func (s *storage) enter(ctx context.Context, name string) error {
 	for {
 		s.mu.Lock()
-		busy := s.own[name]
+		busy := s.localLocks[name]
 		if busy == nil {
-			s.own[name] = make(chan struct{})
+			s.localLocks[name] = make(chan struct{})
 			s.mu.Unlock()
 			return nil
 		}
@@ -169,12 +169,12 @@ func (s *storage) enter(ctx context.Context, name string) error {
 func (s *storage) leave(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	close(s.own[name])
-	delete(s.own, name)
+	close(s.localLocks[name])
+	delete(s.localLocks, name)
 }
 
-// keep renews a lock. A lock that was not renewed in time is lost, even if no other gateway has taken it.
-func (s *storage) keep(ctx context.Context, name string) {
+// renewLock renews a lock. A lock that was not renewed in time is lost, even if no other gateway has taken it.
+func (s *storage) renewLock(ctx context.Context, name string) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
 	go func() {
@@ -202,7 +202,7 @@ func (s *storage) keep(ctx context.Context, name string) {
 	}()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.held[name] = func() {
+	s.renewals[name] = func() {
 		cancel()
 		<-done
 	}
@@ -213,8 +213,8 @@ const unlockTime = 5 * time.Second
 // Unlock gives a lock back, also when the work under it was cancelled.
 func (s *storage) Unlock(ctx context.Context, name string) error {
 	s.mu.Lock()
-	end := s.held[name]
-	delete(s.held, name)
+	end := s.renewals[name]
+	delete(s.renewals, name)
 	s.mu.Unlock()
 	if end == nil {
 		return fmt.Errorf("unlock certificate: there is no lock %s", name)

@@ -93,7 +93,7 @@ func (w *work) begin(ctx context.Context, step string) error {
 }
 
 func (w *work) result(routes int) deployments.Result {
-	return deployments.Result{Progress: w.record.progress(), Faults: w.record.told(), Routes: routes, Variables: w.variables}
+	return deployments.Result{Progress: w.record.progress(), Faults: w.record.buildFaults(), Routes: routes, Variables: w.variables}
 }
 
 // steps makes the steps, up to the first that has faults.
@@ -109,14 +109,14 @@ func (w *work) steps(ctx context.Context) (deployments.Result, error) {
 		w.record.faults(faults)
 		return w.result(0), nil
 	}
-	w.record.say(unpacked(files, len(w.claim.Archive)))
+	w.record.addLine(contentsText(files, len(w.claim.Archive)))
 	if err := w.begin(ctx, stepVariables); err != nil {
 		return deployments.Result{}, err
 	}
-	if err := w.take(ctx); err != nil {
+	if err := w.takeVariables(ctx); err != nil {
 		return deployments.Result{}, err
 	}
-	if len(w.record.told()) > 0 {
+	if len(w.record.buildFaults()) > 0 {
 		return w.result(0), nil
 	}
 	if err := w.begin(ctx, stepCheck); err != nil {
@@ -129,22 +129,22 @@ func (w *work) steps(ctx context.Context) (deployments.Result, error) {
 	if len(faults) > 0 {
 		w.record.faults(faults)
 	}
-	if len(w.record.told()) > 0 {
+	if len(w.record.buildFaults()) > 0 {
 		return w.result(0), nil
 	}
 	routes := compiled.Routes()
 	for _, info := range routes {
 		for _, note := range info.Notes {
-			w.record.say(info.File + ": " + info.Operation + ": " + note)
+			w.record.addLine(info.File + ": " + info.Operation + ": " + note)
 		}
 	}
-	w.record.say(fmt.Sprintf("%s in %s", number(len(routes), "route"), number(compiled.Files(), "route file")))
+	w.record.addLine(fmt.Sprintf("%s in %s", number(len(routes), "route"), number(compiled.Files(), "route file")))
 	w.record.succeeded()
 	return w.result(len(routes)), nil
 }
 
-// take takes the present variables of the branch.
-func (w *work) take(ctx context.Context) error {
+// takeVariables takes the present variables of the branch.
+func (w *work) takeVariables(ctx context.Context) error {
 	b := &w.claim.Build
 	variables, err := w.options.Store.VariablesOf(ctx, b.Account, b.Project, b.Branch, b.EnvironmentType)
 	switch {
@@ -156,18 +156,18 @@ func (w *work) take(ctx context.Context) error {
 		return nil
 	}
 	w.variables = variables
-	w.record.hide(variables)
-	w.record.say(number(len(variables), "variable"))
+	w.record.hideSecrets(variables)
+	w.record.addLine(number(len(variables), "variable"))
 	if w.claim.Before != nil {
-		for _, line := range changes(w.claim.Before, variables) {
-			w.record.say(line)
+		for _, line := range changedVariables(w.claim.Before, variables) {
+			w.record.addLine(line)
 		}
 	}
 	return nil
 }
 
-// changes returns the names of the variables that differ from those of the active build.
-func changes(before map[string]domain.Secret, now []domain.Variable) []string {
+// changedVariables returns the names of the variables that differ from those of the active build.
+func changedVariables(before map[string]domain.Secret, now []domain.Variable) []string {
 	var added, changed, removed []string
 	left := make(map[string]bool, len(now))
 	for _, v := range now {
@@ -212,7 +212,7 @@ func (w *work) compile(ctx context.Context, files fs.FS) (made *site.Site, fault
 		}
 	}()
 	rules := w.options.Rules
-	if rules.Services, err = w.services(ctx); err != nil || len(w.record.told()) > 0 {
+	if rules.Services, err = w.services(ctx); err != nil || len(w.record.buildFaults()) > 0 {
 		return nil, nil, err
 	}
 	rules.Rest = tenant.NewPace(ctx)
@@ -220,8 +220,8 @@ func (w *work) compile(ctx context.Context, files fs.FS) (made *site.Site, fault
 	return made, faults, ctx.Err()
 }
 
-// unpacked describes the contents of an archive.
-func unpacked(files fs.FS, packed int) string {
+// contentsText describes the contents of an archive.
+func contentsText(files fs.FS, packed int) string {
 	count, size := 0, int64(0)
 	_ = fs.WalkDir(files, ".", func(_ string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
@@ -236,9 +236,9 @@ func unpacked(files fs.FS, packed int) string {
 	return fmt.Sprintf("%s of %d bytes, in an archive of %d bytes", number(count, "file"), size, packed)
 }
 
-func number(n int, of string) string {
+func number(n int, noun string) string {
 	if n == 1 {
-		return "1 " + of
+		return "1 " + noun
 	}
-	return fmt.Sprintf("%d %ss", n, of)
+	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -75,12 +75,12 @@ func New(o Options) *Builder {
 // Run makes builds until ctx ends. A build that is under way then is given back.
 func (b *Builder) Run(ctx context.Context) error {
 	return follow.Follower{
-		Bus: b.options.Bus, Nudges: b.nudges, Update: b.work, Logger: b.options.Logger, Fails: "builds can't be looked for; they wait",
+		Bus: b.options.Bus, Nudges: b.nudges, Update: b.makeWaiting, Logger: b.options.Logger, Fails: "builds can't be looked for; they wait",
 	}.Run(ctx)
 }
 
-// work makes all builds that wait.
-func (b *Builder) work(ctx context.Context) error {
+// makeWaiting makes all builds that wait.
+func (b *Builder) makeWaiting(ctx context.Context) error {
 	abandoned, err := b.options.Store.FailAbandoned(ctx)
 	if err != nil {
 		return err
@@ -95,14 +95,14 @@ func (b *Builder) work(ctx context.Context) error {
 		if err != nil || claim == nil {
 			return err
 		}
-		b.make(ctx, claim)
+		b.makeOne(ctx, claim)
 	}
 }
 
 func (b *Builder) nudge() { b.options.Bus.Announce(bus.SubjectGateway, nil) }
 
-// make makes one build, and logs its result.
-func (b *Builder) make(ctx context.Context, claim *deployments.Claim) {
+// makeOne makes one build, and logs its result.
+func (b *Builder) makeOne(ctx context.Context, claim *deployments.Claim) {
 	began := time.Now()
 	result, err := b.build(ctx, claim)
 	outcome := resultLost
@@ -112,7 +112,7 @@ func (b *Builder) make(ctx context.Context, claim *deployments.Claim) {
 		b.release(ctx, claim, err)
 		return
 	default:
-		outcome = b.end(ctx, claim, result)
+		outcome = b.writeResult(ctx, claim, result)
 		b.nudge()
 	}
 	took := time.Since(began)
@@ -122,9 +122,9 @@ func (b *Builder) make(ctx context.Context, claim *deployments.Claim) {
 		"result", outcome, "faults", len(result.Faults), "routes", result.Routes, "took", took)
 }
 
-// end writes the result of a build. While the database is away, it retries as long as the claim may
+// writeResult writes the result of a build. While the database is away, it retries as long as the claim may
 // still be valid.
-func (b *Builder) end(ctx context.Context, claim *deployments.Claim, result deployments.Result) (outcome string) {
+func (b *Builder) writeResult(ctx context.Context, claim *deployments.Claim, result deployments.Result) (outcome string) {
 	ctx = context.WithoutCancel(ctx)
 	for try := 1; ; try++ {
 		active, err := b.options.Store.EndBuild(ctx, claim, result)

@@ -38,8 +38,8 @@ type record struct {
 
 func now() time.Time { return time.Now().UTC().Truncate(time.Millisecond) }
 
-// hide takes the values of secrets, which from now on nothing names.
-func (r *record) hide(variables []domain.Variable) {
+// hideSecrets takes the values of secrets, which from now on nothing names.
+func (r *record) hideSecrets(variables []domain.Variable) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, v := range variables {
@@ -77,8 +77,8 @@ func (r *record) end(status domain.BuildStatus) {
 	}
 }
 
-// say adds a line to the log of the present step.
-func (r *record) say(message string) {
+// addLine adds a line to the log of the present step.
+func (r *record) addLine(message string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.add(domain.BuildLine{Level: "info", Message: r.clean(message)}, maxLog-reserved)
@@ -124,7 +124,7 @@ func (r *record) faults(faults routefile.Faults) {
 	}
 }
 
-func (r *record) told() []domain.BuildFault {
+func (r *record) buildFaults() []domain.BuildFault {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.list)

@@ -110,34 +110,34 @@ var errNoCertificate = errors.New("there is no certificate for this name")
 func (e *Edge) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	d := e.options.Hosts.Of(hello.ServerName).Domain
 	if d == nil {
-		return e.own(hello)
+		return e.ownCertificate(hello)
 	}
-	c, err := e.custom(hello, d)
+	c, err := e.customCertificate(hello, d)
 	if err != nil {
-		if e.failures.first(d.Hostname, time.Now()) {
+		if e.failures.addFirst(d.Hostname, time.Now()) {
 			e.options.Logger.Warn("a custom domain has no certificate that can be used", "hostname", d.Hostname, "error", err)
 		}
-		return e.own(hello)
+		return e.ownCertificate(hello)
 	}
 	return c, nil
 }
 
-// custom returns the certificate of a custom domain.
-func (e *Edge) custom(hello *tls.ClientHelloInfo, d *hosts.Domain) (*tls.Certificate, error) {
+// customCertificate returns the certificate of a custom domain.
+func (e *Edge) customCertificate(hello *tls.ClientHelloInfo, d *hosts.Domain) (*tls.Certificate, error) {
 	switch {
 	case d.Uploaded != "":
 		if c := d.Certificate.Load(); c != nil {
 			return c, nil
 		}
-		return e.upload(hello.Context(), d)
+		return e.uploadedCertificate(hello.Context(), d)
 	case e.options.Authority != nil:
 		return e.options.Authority.Certificate(hello.Context(), d.Hostname)
 	}
 	return nil, errNoCertificate
 }
 
-// own returns the operator's certificate.
-func (e *Edge) own(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+// ownCertificate returns the operator's certificate.
+func (e *Edge) ownCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if e.options.Own == nil {
 		return nil, errNoCertificate
 	}
@@ -148,9 +148,9 @@ func (e *Edge) own(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 // client has gone.
 const uploadTime = 5 * time.Second
 
-// upload reads an uploaded certificate, once for all callers that wait for it.
-func (e *Edge) upload(ctx context.Context, d *hosts.Domain) (*tls.Certificate, error) {
-	if e.failures.fresh(d.ID, time.Now()) {
+// uploadedCertificate reads an uploaded certificate, once for all callers that wait for it.
+func (e *Edge) uploadedCertificate(ctx context.Context, d *hosts.Domain) (*tls.Certificate, error) {
+	if e.failures.isRecent(d.ID, time.Now()) {
 		return nil, errNoCertificate
 	}
 	read, err, _ := e.uploads.Do(d.ID, func() (any, error) {
@@ -161,12 +161,12 @@ func (e *Edge) upload(ctx context.Context, d *hosts.Domain) (*tls.Certificate, e
 		defer cancel()
 		uploaded, err := e.options.Uploads.UploadedCertificate(ctx, d.ID)
 		if err != nil {
-			e.failures.note(d.ID, time.Now())
+			e.failures.add(d.ID, time.Now())
 			return nil, err
 		}
 		c, err := tls.X509KeyPair([]byte(uploaded.Chain), []byte(uploaded.PrivateKey.Reveal()))
 		if err != nil {
-			e.failures.note(d.ID, time.Now())
+			e.failures.add(d.ID, time.Now())
 			return nil, errors.New("read uploaded certificate: it and its key don't fit") // the text of the error may contain the key
 		}
 		d.Certificate.Store(&c)

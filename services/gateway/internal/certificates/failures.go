@@ -18,8 +18,8 @@ type failures struct {
 	at map[string]time.Time
 }
 
-// note remembers a failure.
-func (f *failures) note(name string, now time.Time) {
+// add remembers a failure.
+func (f *failures) add(name string, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.at == nil || len(f.at) >= maxFailures {
@@ -28,19 +28,19 @@ func (f *failures) note(name string, now time.Time) {
 	f.at[name] = now
 }
 
-// fresh reports whether the name had a failure a short while ago.
-func (f *failures) fresh(name string, now time.Time) bool {
+// isRecent reports whether the name had a failure a short while ago.
+func (f *failures) isRecent(name string, now time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	at, ok := f.at[name]
 	return ok && now.Sub(at) < failureTime
 }
 
-// first reports whether the name has no fresh failure, and remembers one.
-func (f *failures) first(name string, now time.Time) bool {
-	if f.fresh(name, now) {
+// addFirst reports whether the name has no fresh failure, and remembers one.
+func (f *failures) addFirst(name string, now time.Time) bool {
+	if f.isRecent(name, now) {
 		return false
 	}
-	f.note(name, now)
+	f.add(name, now)
 	return true
 }

@@ -69,12 +69,12 @@ func (a *Authorities) Update(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.take(changes, all)
+	a.apply(changes, all)
 	return nil
 }
 
-// take applies changes; all says that they are the complete list. a.mu is held.
-func (a *Authorities) take(changes []clientcas.ServedCA, all bool) {
+// apply applies changes; all says that they are the complete list. a.mu is held.
+func (a *Authorities) apply(changes []clientcas.ServedCA, all bool) {
 	changed := make(map[string]bool)
 	if all {
 		for _, before := range a.byID {
@@ -96,12 +96,12 @@ func (a *Authorities) take(changes []clientcas.ServedCA, all bool) {
 		a.byID[c.ID] = authority{c.Account, read}
 	}
 	if len(changed) > 0 || !a.Ready() {
-		a.replace(changed)
+		a.rebuildSets(changed)
 	}
 }
 
-// replace rebuilds the sets of some accounts. a.mu is held.
-func (a *Authorities) replace(changed map[string]bool) {
+// rebuildSets rebuilds the sets of some accounts. a.mu is held.
+func (a *Authorities) rebuildSets(changed map[string]bool) {
 	of := make(map[string][]*x509.Certificate)
 	for _, one := range a.byID {
 		if changed[one.account] {
@@ -122,9 +122,9 @@ func (a *Authorities) replace(changed map[string]bool) {
 	a.byAccount.Store(&after)
 }
 
-// of returns the CAs of an account; nil: the account has none. It returns false when the CAs have
+// setOf returns the CAs of an account; nil: the account has none. It returns false when the CAs have
 // not been read yet.
-func (a *Authorities) of(account string) (*set, bool) {
+func (a *Authorities) setOf(account string) (*set, bool) {
 	known := a.byAccount.Load()
 	if known == nil {
 		return nil, false
@@ -135,7 +135,7 @@ func (a *Authorities) of(account string) (*set, bool) {
 // Asked reports whether clients of the account's hosts are asked for a certificate, and returns the
 // CAs that may have issued it; nil: any.
 func (a *Authorities) Asked(account string) (names *x509.CertPool, asked bool) {
-	s, known := a.of(account)
+	s, known := a.setOf(account)
 	switch {
 	case account == "":
 		return nil, false

@@ -20,7 +20,7 @@ type connection struct{ last atomic.Pointer[verdict] }
 // verdict is the result of a check of a certificate. It holds as long as the CAs stay the same, and
 // until a time; zero: for ever.
 type verdict struct {
-	of    *set
+	set   *set
 	leaf  *x509.Certificate
 	until time.Time
 	shown *route.Certificate
@@ -43,26 +43,26 @@ func (a *Authorities) Verify(ctx context.Context, account string, state *tls.Con
 	case len(state.PeerCertificates) == 0:
 		return nil, errNone
 	}
-	s, known := a.of(account)
+	s, known := a.setOf(account)
 	if !known {
 		return nil, fmt.Errorf("it is not known yet which CAs there are: %w", domain.ErrUnavailable)
 	}
 	leaf, now := state.PeerCertificates[0], time.Now()
 	remembered, _ := ctx.Value(connectionKey{}).(*connection)
 	if remembered != nil {
-		if v := remembered.last.Load(); v != nil && v.of == s && v.leaf == leaf && (v.until.IsZero() || now.Before(v.until)) {
+		if v := remembered.last.Load(); v != nil && v.set == s && v.leaf == leaf && (v.until.IsZero() || now.Before(v.until)) {
 			return v.shown, v.err
 		}
 	}
-	v := judge(s, leaf, now)
+	v := newVerdict(s, leaf, now)
 	if remembered != nil {
 		remembered.last.Store(v)
 	}
 	return v.shown, v.err
 }
 
-func judge(s *set, leaf *x509.Certificate, now time.Time) *verdict {
-	v := &verdict{of: s, leaf: leaf, until: s.holdsUntil(leaf, now)}
+func newVerdict(s *set, leaf *x509.Certificate, now time.Time) *verdict {
+	v := &verdict{set: s, leaf: leaf, until: s.holdsUntil(leaf, now)}
 	if v.err = s.check(leaf, now); v.err == nil {
 		v.shown = &route.Certificate{
 			Raw: leaf.Raw, Subject: certificate.Name(leaf.RawSubject), Issuer: certificate.Name(leaf.RawIssuer), Fingerprint: certificate.Fingerprint(leaf),

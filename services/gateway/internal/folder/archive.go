@@ -82,8 +82,8 @@ func (u *unpacking) zip(packed []byte) error {
 			u.fault(f.Name, "is packed in a way that is not known; known are store and deflate")
 			continue
 		}
-		err := u.take(f.Name, f.Mode().Type(), f.Open)
-		if final(err) {
+		err := u.takeEntry(f.Name, f.Mode().Type(), f.Open)
+		if endsUnpacking(err) {
 			return err
 		} else if err != nil {
 			u.fault(f.Name, "is damaged")
@@ -98,7 +98,7 @@ func (u *unpacking) tar(packed []byte) error {
 	if err != nil {
 		return errors.New("is no tar.gz archive")
 	}
-	stream := &counted{from: unzipped, ctx: u.ctx, left: maxStream}
+	stream := &limitedReader{from: unzipped, ctx: u.ctx, remaining: maxStream}
 	for read := tar.NewReader(stream); ; {
 		header, err := read.Next()
 		if errors.Is(err, io.EOF) {
@@ -113,7 +113,7 @@ func (u *unpacking) tar(packed []byte) error {
 			continue // the commit's metadata, which git adds
 		}
 		content := func() (io.ReadCloser, error) { return io.NopCloser(read), nil }
-		if err := u.take(header.Name, kindOf(header), content); err != nil {
+		if err := u.takeEntry(header.Name, kindOf(header), content); err != nil {
 			return tarFault(err)
 		}
 	}
@@ -134,35 +134,35 @@ func kindOf(header *tar.Header) fs.FileMode {
 }
 
 func tarFault(err error) error {
-	if err == nil || final(err) {
+	if err == nil || endsUnpacking(err) {
 		return err
 	}
 	return errors.New("is no tar.gz archive, or only a part of one")
 }
 
-// final reports whether an error ends the unpacking, whatever the archive's format.
-func final(err error) bool {
+// endsUnpacking reports whether an error ends the unpacking, whatever the archive's format.
+func endsUnpacking(err error) bool {
 	_, bound := errors.AsType[fault](err)
-	return bound || late(err)
+	return bound || isContextEnd(err)
 }
 
-func late(err error) bool {
+func isContextEnd(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
-// counted reads up to a number of bytes, until ctx ends.
-type counted struct {
-	from io.Reader
-	ctx  context.Context //nolint:containedctx // of the reading, which is one call
-	left int64
+// limitedReader reads up to a number of bytes, until ctx ends.
+type limitedReader struct {
+	from      io.Reader
+	ctx       context.Context //nolint:containedctx // of the reading, which is one call
+	remaining int64
 }
 
-func (c *counted) Read(p []byte) (int, error) {
+func (c *limitedReader) Read(p []byte) (int, error) {
 	if err := c.ctx.Err(); err != nil {
 		return 0, err
 	}
 	n, err := c.from.Read(p)
-	if c.left -= int64(n); c.left < 0 {
+	if c.remaining -= int64(n); c.remaining < 0 {
 		return 0, errTotal
 	}
 	return n, err

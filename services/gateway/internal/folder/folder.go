@@ -64,8 +64,8 @@ func Read(dir string, before *Folder) (*Folder, error) {
 	return f, nil
 }
 
-// of returns a folder with these files, by their paths. The caller has kept to the bounds.
-func of(files map[string][]byte) *Folder {
+// fromFiles returns a folder with these files, by their paths. The caller has kept to the bounds.
+func fromFiles(files map[string][]byte) *Folder {
 	f := &Folder{files: make(map[string]*file, len(files)), names: make(map[string][]string)}
 	for name, body := range files {
 		f.files[name] = &file{size: int64(len(body)), body: body, sum: sha256.Sum256(body)}
@@ -104,7 +104,7 @@ func (f *Folder) readDir(root fs.FS, dir string, depth int, before *Folder) erro
 		case info.IsDir():
 			err = f.readDir(root, name, depth+1, before)
 		case info.Mode().IsRegular():
-			err = f.take(root, name, info, before)
+			err = f.addFile(root, name, info, before)
 		default:
 			continue
 		}
@@ -116,12 +116,12 @@ func (f *Folder) readDir(root fs.FS, dir string, depth int, before *Folder) erro
 	return nil
 }
 
-// take adds a file. The file is read unless before has it.
-func (f *Folder) take(root fs.FS, name string, info fs.FileInfo, before *Folder) error {
+// addFile adds a file. The file is read unless before has it.
+func (f *Folder) addFile(root fs.FS, name string, info fs.FileInfo, before *Folder) error {
 	if len(f.files) >= maxFiles {
 		return fmt.Errorf("it has more than %d files", maxFiles)
 	}
-	known := before.has(name, info)
+	known := before.unchangedFile(name, info)
 	if known == nil {
 		known = &file{size: info.Size(), changed: info.ModTime(), read: time.Now()}
 		limit := int64(route.MaxResponse)
@@ -143,8 +143,8 @@ func (f *Folder) take(root fs.FS, name string, info fs.FileInfo, before *Folder)
 	return nil
 }
 
-// has returns the file, if it can't have changed since it was read.
-func (f *Folder) has(name string, info fs.FileInfo) *file {
+// unchangedFile returns the file, if it can't have changed since it was read.
+func (f *Folder) unchangedFile(name string, info fs.FileInfo) *file {
 	if f == nil {
 		return nil
 	}

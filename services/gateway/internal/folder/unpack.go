@@ -59,8 +59,8 @@ func (u *unpacking) fault(name, message string) {
 	u.faults = append(u.faults, routefile.Fault{File: name, Message: message})
 }
 
-// take takes an entry. A returned error is about the archive; faults of the entry are noted.
-func (u *unpacking) take(written string, kind fs.FileMode, open func() (io.ReadCloser, error)) error {
+// takeEntry takes an entry. A returned error is about the archive; faults of the entry are noted.
+func (u *unpacking) takeEntry(written string, kind fs.FileMode, open func() (io.ReadCloser, error)) error {
 	if err := u.ctx.Err(); err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (u *unpacking) take(written string, kind fs.FileMode, open func() (io.ReadC
 	if leftOut(name) {
 		return nil
 	}
-	if wrong := u.enter(name); wrong != "" {
+	if wrong := u.addName(name); wrong != "" {
 		u.fault(written, wrong)
 		return nil
 	}
@@ -127,9 +127,9 @@ func nameOf(written string) (name, wrong string) {
 	return name, ""
 }
 
-// enter notes that there is a file, or returns which name is there already: on file systems that
+// addName notes that there is a file, or returns which name is there already: on file systems that
 // ignore the case of letters, both would be the same file.
-func (u *unpacking) enter(name string) (wrong string) {
+func (u *unpacking) addName(name string) (wrong string) {
 	key := fold(name)
 	if _, taken := u.known[key]; taken {
 		return "is there twice, perhaps in another case of letters, or as a file and as a folder"
@@ -196,7 +196,7 @@ func leftOut(name string) bool {
 func (u *unpacking) result(err error) (fs.FS, routefile.Faults) {
 	if err != nil {
 		message := err.Error()
-		if late(err) {
+		if isContextEnd(err) {
 			message = "could not be unpacked in time"
 		}
 		u.faults = append(u.faults, routefile.Fault{Message: "the archive " + message})
@@ -204,14 +204,14 @@ func (u *unpacking) result(err error) (fs.FS, routefile.Faults) {
 	if len(u.faults) > 0 {
 		return nil, u.faults
 	}
-	u.strip(u.top())
+	u.stripFolder(u.topFolder())
 	const config = "config"
 	if slices.ContainsFunc(u.names(), func(name string) bool {
 		return path.Dir(name) == config && strings.HasSuffix(name, routefile.Suffix)
 	}) {
-		u.strip(config)
+		u.stripFolder(config)
 	}
-	return of(u.files), nil
+	return fromFiles(u.files), nil
 }
 
 func (u *unpacking) names() []string {
@@ -222,8 +222,8 @@ func (u *unpacking) names() []string {
 	return names
 }
 
-// top returns the folder that all files are in; empty: there is none.
-func (u *unpacking) top() string {
+// topFolder returns the folder that all files are in; empty: there is none.
+func (u *unpacking) topFolder() string {
 	top := ""
 	for name := range u.files {
 		first, _, inFolder := strings.Cut(name, "/")
@@ -235,8 +235,8 @@ func (u *unpacking) top() string {
 	return top
 }
 
-// strip keeps only the files of a folder, by their names in it.
-func (u *unpacking) strip(dir string) {
+// stripFolder keeps only the files of a folder, by their names in it.
+func (u *unpacking) stripFolder(dir string) {
 	if dir == "" {
 		return
 	}

@@ -78,9 +78,9 @@ func (b *backEnd) ask(ctx context.Context, r *route.Request, to *url.URL) (*rout
 	// back end only until the answer begins.
 	lasting, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	unlink := context.AfterFunc(ctx, func() { end(context.Cause(ctx)) })
-	clock := startClock(b.limit(ctx, r), func() { end(context.DeadlineExceeded) })
+	clock := startClock(b.timeLimit(ctx, r), func() { end(context.DeadlineExceeded) })
 	started := time.Now()
-	response, err := b.hops(lasting, r, to, clock)
+	response, err := b.followRedirects(lasting, r, to, clock)
 	clock.hold()
 	asked := route.BackEndCall{Host: to.Host, Took: time.Since(started)}
 	if err == nil {
@@ -94,7 +94,7 @@ func (b *backEnd) ask(ctx context.Context, r *route.Request, to *url.URL) (*rout
 			return response, nil
 		}
 		_ = response.Source.Close()
-		response, err = nil, failure(lasting, egress.AsError(lasting, context.Cause(lasting)))
+		response, err = nil, callerError(lasting, egress.AsError(lasting, context.Cause(lasting)))
 	}
 	end(context.Canceled)
 	if err == nil {
@@ -111,8 +111,8 @@ func (b *backEnd) ask(ctx context.Context, r *route.Request, to *url.URL) (*rout
 	return nil, err
 }
 
-// limit returns how long a call may wait for the back end.
-func (b *backEnd) limit(ctx context.Context, r *route.Request) time.Duration {
+// timeLimit returns how long a call may wait for the back end.
+func (b *backEnd) timeLimit(ctx context.Context, r *route.Request) time.Duration {
 	limit := callTimeout
 	if deadline, ok := ctx.Deadline(); ok {
 		limit = time.Until(deadline)
@@ -125,19 +125,19 @@ func (b *backEnd) limit(ctx context.Context, r *route.Request) time.Duration {
 	return limit
 }
 
-func (b *backEnd) hops(ctx context.Context, r *route.Request, to *url.URL, clock *clock) (*route.Response, error) {
-	request := newRequest(ctx, r.Method, to, outgoing(r), r.Body)
+func (b *backEnd) followRedirects(ctx context.Context, r *route.Request, to *url.URL, clock *clock) (*route.Response, error) {
+	request := newRequest(ctx, r.Method, to, requestHeader(r), r.Body)
 	if r.Source != nil {
 		request.Body, request.ContentLength = &sending{r.Source, clock}, r.Source.Size()
 	}
 	for range maxHops + 1 {
 		answer, err := r.Runtime.Upstreams.RoundTrip(b.to, request)
 		if err != nil {
-			return nil, failure(ctx, err)
+			return nil, callerError(ctx, err)
 		}
-		next := b.next(request, answer, r)
+		next := b.redirected(request, answer, r)
 		if next == nil {
-			return taken(ctx, r, answer)
+			return routeAnswer(ctx, r, answer)
 		}
 		_ = answer.Body.Close()
 		request = next
@@ -159,9 +159,9 @@ func newRequest(ctx context.Context, method string, to *url.URL, header http.Hea
 	return request
 }
 
-// next returns the request that a redirect asks for; nil: the answer itself is returned to the
+// redirected returns the request that a redirect asks for; nil: the answer itself is returned to the
 // caller. A request with a body is sent to no other host than the first one.
-func (b *backEnd) next(before *http.Request, answer *http.Response, r *route.Request) *http.Request {
+func (b *backEnd) redirected(before *http.Request, answer *http.Response, r *route.Request) *http.Request {
 	location := answer.Header.Get("Location")
 	if !b.follow || location == "" {
 		return nil
@@ -196,26 +196,26 @@ func (b *backEnd) next(before *http.Request, answer *http.Response, r *route.Req
 	return newRequest(before.Context(), method, to, header, content)
 }
 
-// taken returns the route's answer, made from the back end's.
-func taken(ctx context.Context, r *route.Request, answer *http.Response) (*route.Response, error) {
-	if !passes(r, answer) {
-		return whole(ctx, r, answer)
+// routeAnswer returns the route's answer, made from the back end's.
+func routeAnswer(ctx context.Context, r *route.Request, answer *http.Response) (*route.Response, error) {
+	if !isPassedOn(r, answer) {
+		return readWhole(ctx, r, answer)
 	}
 	return &route.Response{
-		Status: answer.StatusCode, Header: incoming(answer.Header), Size: answer.ContentLength,
+		Status: answer.StatusCode, Header: answerHeader(answer.Header), Size: answer.ContentLength,
 		Source: &passing{body: answer.Body, ctx: ctx},
 	}, nil
 }
 
-// whole reads an answer, which must not be longer than answers in memory may be. Its memory counts
+// readWhole reads an answer, which must not be longer than answers in memory may be. Its memory counts
 // as memory of the request.
-func whole(ctx context.Context, r *route.Request, answer *http.Response) (*route.Response, error) {
+func readWhole(ctx context.Context, r *route.Request, answer *http.Response) (*route.Response, error) {
 	defer answer.Body.Close()
-	header := incoming(answer.Header)
+	header := answerHeader(answer.Header)
 	if r.Method == http.MethodHead {
 		switch {
 		case !r.Streams: // the answer made for GET may have another length
-			if _, err := decoded(r.Lease, header, nil); err != nil {
+			if _, err := decodeContent(r.Lease, header, nil); err != nil {
 				return nil, err
 			}
 		case answer.ContentLength >= 0:
@@ -235,10 +235,10 @@ func whole(ctx context.Context, r *route.Request, answer *http.Response) (*route
 	case errors.Is(err, body.ErrTooLarge):
 		return nil, tooLong()
 	case err != nil:
-		return nil, failure(ctx, egress.AsError(ctx, err))
+		return nil, callerError(ctx, egress.AsError(ctx, err))
 	}
 	if !r.Streams {
-		if read, err = decoded(r.Lease, header, read); err != nil {
+		if read, err = decodeContent(r.Lease, header, read); err != nil {
 			return nil, err
 		}
 	}
@@ -251,8 +251,8 @@ func tooLong() error {
 
 func badGateway(detail string) *problem.Problem { return problem.New(problem.BadGateway, detail) }
 
-// failure turns an error into the one for the caller. Where and why it happened is for the log.
-func failure(ctx context.Context, err error) error {
+// callerError turns an error into the one for the caller. Where and why it happened is for the log.
+func callerError(ctx context.Context, err error) error {
 	reason, code := "unknown", "unknown"
 	told := badGateway("The back end can't be reached.")
 	if e, ok := errors.AsType[*egress.Error](err); ok {
@@ -275,16 +275,18 @@ func failure(ctx context.Context, err error) error {
 
 // backEndError is a failure of a back end. Its texts contain nothing of the request.
 type backEndError struct {
-	reason string // for operators of the gateway: it may contain addresses
-	code   string // for the owner of the route
-	told   *problem.Problem
+	reason  string // for operators of the gateway: it may contain addresses
+	code    string // for the owner of the route
+	problem *problem.Problem
 }
 
-func (e *backEndError) Error() string { return "ask the back end: " + e.reason + ": " + e.told.Error() }
+func (e *backEndError) Error() string {
+	return "ask the back end: " + e.reason + ": " + e.problem.Error()
+}
 
-func (e *backEndError) Unwrap() error { return e.told }
+func (e *backEndError) Unwrap() error { return e.problem }
 
 // Entry implements route.Told.
 func (e *backEndError) Entry() (message string, attributes []any) {
-	return e.told.Detail, []any{"reason", e.code}
+	return e.problem.Detail, []any{"reason", e.code}
 }

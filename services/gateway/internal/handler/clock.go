@@ -8,17 +8,17 @@ import (
 // clock measures the remaining time of a call. It is stopped while it is held: that is while the
 // gateway waits for the client to send its body or to take the answer.
 type clock struct {
-	mu    sync.Mutex
-	timer *time.Timer
-	limit time.Duration
-	holds int
-	since time.Time     // when it was last started
-	left  time.Duration // remaining time at since
+	mu        sync.Mutex
+	timer     *time.Timer
+	limit     time.Duration
+	holds     int
+	since     time.Time     // when it was last started
+	remaining time.Duration // remaining time at since
 }
 
 // startClock calls expired once the limit is over.
 func startClock(limit time.Duration, expired func()) *clock {
-	return &clock{timer: time.AfterFunc(limit, expired), limit: limit, since: time.Now(), left: limit}
+	return &clock{timer: time.AfterFunc(limit, expired), limit: limit, since: time.Now(), remaining: limit}
 }
 
 // hold stops the clock until the holder releases it.
@@ -28,7 +28,7 @@ func (c *clock) hold() {
 	c.holds++
 	if c.holds == 1 {
 		c.timer.Stop()
-		c.left -= time.Since(c.since)
+		c.remaining -= time.Since(c.since)
 	}
 }
 
@@ -36,7 +36,7 @@ func (c *clock) hold() {
 func (c *clock) renew() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.left = c.limit
+	c.remaining = c.limit
 }
 
 func (c *clock) release() {
@@ -45,6 +45,6 @@ func (c *clock) release() {
 	c.holds--
 	if c.holds == 0 {
 		c.since = time.Now()
-		c.timer.Reset(c.left)
+		c.timer.Reset(c.remaining)
 	}
 }

@@ -38,9 +38,9 @@ func codings(header http.Header) []string {
 	return list
 }
 
-// decoded returns the content of an answer without its codings, for readers in the gateway, and
+// decodeContent returns the content of an answer without its codings, for readers in the gateway, and
 // removes the members of header that describe the coded bytes. Each step is bound as an answer is.
-func decoded(lease *body.Lease, header http.Header, content []byte) ([]byte, error) {
+func decodeContent(lease *body.Lease, header http.Header, content []byte) ([]byte, error) {
 	list := codings(header)
 	if len(list) == 0 {
 		return content, nil
@@ -60,7 +60,7 @@ func decoded(lease *body.Lease, header http.Header, content []byte) ([]byte, err
 	}
 	for len(list) > 0 {
 		last := len(list) - 1
-		reader, err := decoder(list[last], content)
+		reader, err := newDecoder(list[last], content)
 		if err != nil {
 			return nil, err
 		}
@@ -79,8 +79,8 @@ func decoded(lease *body.Lease, header http.Header, content []byte) ([]byte, err
 	return content, nil
 }
 
-// decoder returns a reader that undoes one coding.
-func decoder(name string, content []byte) (io.Reader, error) {
+// newDecoder returns a reader that undoes one coding.
+func newDecoder(name string, content []byte) (io.Reader, error) {
 	var reader io.Reader
 	var err error
 	switch name {

@@ -88,21 +88,21 @@ func New(op *routefile.Operation, env Env) (handler route.Handler, faults []stri
 	return nil, faults
 }
 
-// fixed gives the same answer to every call.
-type fixed struct{ response route.Response }
+// fixedAnswer gives the same answer to every call.
+type fixedAnswer struct{ response route.Response }
 
 // Handle implements route.Handler.
-func (f *fixed) Handle(context.Context, *route.Request) (*route.Response, error) {
+func (f *fixedAnswer) Handle(context.Context, *route.Request) (*route.Response, error) {
 	response := f.response
 	response.Header = f.response.Header.Clone()
 	return &response, nil
 }
 
 // Size returns how many bytes the answer has.
-func (f *fixed) Size() int { return len(f.response.Body) }
+func (f *fixedAnswer) Size() int { return len(f.response.Body) }
 
 // MediaType returns the answer's Content-Type.
-func (f *fixed) MediaType() string { return f.response.Header.Get("Content-Type") }
+func (f *fixedAnswer) MediaType() string { return f.response.Header.Get("Content-Type") }
 
 // Instant reports that calls do not wait for anything.
-func (*fixed) Instant() bool { return true }
+func (*fixedAnswer) Instant() bool { return true }

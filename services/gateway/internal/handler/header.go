@@ -8,9 +8,9 @@ import (
 	"waybill.dev/services/gateway/internal/route"
 )
 
-// outgoing returns the header for a back end: the caller's header with the headers that policies
+// requestHeader returns the header for a back end: the caller's header with the headers that policies
 // have set, but without those that are secret or could be taken for the gateway's own.
-func outgoing(r *route.Request) http.Header {
+func requestHeader(r *route.Request) http.Header {
 	header := make(http.Header, len(r.Header)+6)
 	named := connectionNames(r.Header)
 	for name, values := range r.Header {
@@ -97,9 +97,9 @@ func forStrangers(header http.Header) http.Header {
 	return few
 }
 
-// incoming returns the header of a back end's answer for callers: without the headers of the
+// answerHeader returns the header of a back end's answer for callers: without the headers of the
 // connection, and without those that would have an effect on the gateway's whole host.
-func incoming(header http.Header) http.Header {
+func answerHeader(header http.Header) http.Header {
 	passed := make(http.Header, len(header))
 	named := connectionNames(header)
 	for name, values := range header {

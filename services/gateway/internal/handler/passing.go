@@ -15,8 +15,8 @@ import (
 // it is answered with 502 instead of being cut.
 const wholeBytes = 64 << 10
 
-// passes reports whether an answer is passed on as it arrives.
-func passes(r *route.Request, answer *http.Response) bool {
+// isPassedOn reports whether an answer is passed on as it arrives.
+func isPassedOn(r *route.Request, answer *http.Response) bool {
 	return r.Streams && r.Method != http.MethodHead && (answer.ContentLength < 0 || answer.ContentLength > wholeBytes)
 }
 
@@ -38,7 +38,7 @@ func (p *passing) Read(buffer []byte) (int, error) {
 	n, err := p.body.Read(buffer)
 	p.clock.hold()
 	if err != nil && !errors.Is(err, io.EOF) {
-		return n, failure(p.ctx, egress.AsError(p.ctx, err))
+		return n, callerError(p.ctx, egress.AsError(p.ctx, err))
 	}
 	return n, err
 }

@@ -23,7 +23,7 @@ func newRedirect(options *input.Form, _ *routefile.Operation, env *Env) route.Ha
 	case status != 301 && status != 302 && status != 303 && status != 307 && status != 308:
 		options.Fault("must be 301, 302, 303, 307 or 308", "status")
 	}
-	return &fixed{route.Response{Status: status, Header: http.Header{"Location": {location}}}}
+	return &fixedAnswer{route.Response{Status: status, Header: http.Header{"Location": {location}}}}
 }
 
 func isLocation(text string) bool {

@@ -61,7 +61,7 @@ func newSpec(options *input.Form, _ *routefile.Operation, env *Env) route.Handle
 	if reference := missing(tree, body); reference != "" {
 		options.Fault("refers to "+reference+", which is left out of the published document", "openApiFilePath")
 	}
-	return &fixed{route.Response{Status: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: body}}
+	return &fixedAnswer{route.Response{Status: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: body}}
 }
 
 // fileOf returns the route file that a path names, relative to the folder or to its parent.

@@ -58,7 +58,7 @@ func newStatic(options *input.Form, op *routefile.Operation, env *Env) route.Han
 	case options.Has("body") && options.Has("file"):
 		options.Fault("must not be given together with body", "file")
 	}
-	return &fixed{route.Response{Status: status, Header: header, Body: body}}
+	return &fixedAnswer{route.Response{Status: status, Header: header, Body: body}}
 }
 
 // staticBody returns the content that the options define, and its default media type.

@@ -55,7 +55,7 @@ func New(domain string, sites Sites, other http.Handler) *Hosts {
 
 // Of returns the site of a host, as written in a Host header or in a TLS handshake.
 func (h *Hosts) Of(host string) Site {
-	host = plain(host)
+	host = plainHost(host)
 	if name, ok := strings.CutSuffix(host, h.below); ok {
 		return h.sites.Deployment(name)
 	}
@@ -85,15 +85,15 @@ func (h *Hosts) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // reaches reports whether a TLS connection for a name may ask for a host. A client that gave no name
 // has said nothing about the host.
 func (h *Hosts) reaches(name, host string, site Site) bool {
-	if name == "" || plain(name) == plain(host) {
+	if name == "" || plainHost(name) == plainHost(host) {
 		return true
 	}
 	return site.Account == "" && h.Of(name).Account == ""
 }
 
-// plain returns the host of a Host header in lower case, without port, and without the dot
+// plainHost returns the host of a Host header in lower case, without port, and without the dot
 // that a complete name may end with.
-func plain(host string) string {
+func plainHost(host string) string {
 	if colon := strings.LastIndexByte(host, ':'); colon >= 0 && strings.Trim(host[colon+1:], "0123456789") == "" {
 		host = host[:colon]
 	}

@@ -56,7 +56,7 @@ func (d *Document) bundle(n *jsontree.Node, side Side) (jsontext.Value, error) {
 		b.taken[name] = true
 	}
 	w := walker{bundler: b, host: n}
-	edits, err := w.do()
+	edits, err := w.edit()
 	if err != nil {
 		return nil, err
 	}
@@ -103,9 +103,9 @@ func addition(n *jsontree.Node, members string) edit {
 	return edit{end, end, members}
 }
 
-// do returns the edits that the host needs at its place of a bundle. References come last: their
+// edit returns the edits that the host needs at its place of a bundle. References come last: their
 // targets may have been left out.
-func (w *walker) do() ([]edit, error) {
+func (w *walker) edit() ([]edit, error) {
 	w.walk(w.host, w.host, w.above, false)
 	for _, r := range w.references {
 		if err := w.reference(r); err != nil {
@@ -122,7 +122,7 @@ func (b *bundler) definitions() (string, error) {
 		next := b.pending[0]
 		b.pending = b.pending[1:]
 		w := walker{bundler: b, host: next.schema, at: input.Pointer("$defs", next.name), above: next.hidden}
-		edits, err := w.do()
+		edits, err := w.edit()
 		if err != nil {
 			return "", fmt.Errorf("%s: %w", next.schema.Pointer(), err)
 		}
@@ -181,7 +181,7 @@ func (w *walker) walk(n, owner *jsontree.Node, above []string, choice bool) {
 	if n.Member("$id") != nil {
 		owner = n
 	}
-	hidden := w.hidden(n, owner)
+	hidden := w.hiddenNames(n, owner)
 	if len(above) > 0 {
 		hidden = union(hidden, above)
 	}
@@ -194,7 +194,7 @@ func (w *walker) walk(n, owner *jsontree.Node, above []string, choice bool) {
 	}
 	for keyword, value := range n.Members() {
 		var with []string
-		if holds(keyword) {
+		if narrowsValue(keyword) {
 			with = hidden
 		}
 		for schema := range below(keyword, value) {
@@ -232,7 +232,7 @@ func (w *walker) reference(r reference) error {
 
 // place returns the place in the bundle of a schema of the document, with members of it hidden.
 func (w *walker) place(target *jsontree.Node, hidden []string) string {
-	extra := w.extra(target, hidden)
+	extra := w.hiddenOnlyByOther(target, hidden)
 	if len(extra) == 0 {
 		if below, ok := within(target, w.host); ok && len(w.above) == 0 && !isCut(target, w.cut) {
 			return w.at + below

@@ -29,7 +29,7 @@ type Document struct {
 // within a budget.
 func NewDocument(root *jsontree.Node, version string, budget *Budget) (*Document, error) {
 	if strings.HasPrefix(version, "3.0.") {
-		converted, err := jsontree.Parse(modern(root))
+		converted, err := jsontree.Parse(modernize(root))
 		if err != nil {
 			return nil, fmt.Errorf("convert schemas: %w", err)
 		}

@@ -21,9 +21,9 @@ func (v *run) equal(want any, r jsonscan.Reader) bool {
 	case bool:
 		return r.Kind() == 't' && want || r.Kind() == 'f' && !want
 	case json.Number:
-		return r.Kind() == '0' && decimalOf(v.take(&r)).equal(decimalOf([]byte(want)))
+		return r.Kind() == '0' && decimalOf(v.skipValue(&r)).equal(decimalOf([]byte(want)))
 	case string:
-		return r.Kind() == '"' && v.says(v.take(&r), want)
+		return r.Kind() == '"' && v.isText(v.skipValue(&r), want)
 	case []any:
 		return r.Kind() == '[' && v.equalArray(want, r)
 	case map[string]any:
@@ -32,8 +32,8 @@ func (v *run) equal(want any, r jsonscan.Reader) bool {
 	return false
 }
 
-// says reports whether a string is a text.
-func (v *run) says(raw jsonscan.Value, text string) bool {
+// isText reports whether a string is a text.
+func (v *run) isText(raw jsonscan.Value, text string) bool {
 	const longest = len(`\u0000`) // the longest encoding of a character
 	if len(raw) > longest*len(text)+len(`""`) {
 		return false
@@ -48,7 +48,7 @@ func (v *run) equalArray(want []any, r jsonscan.Reader) bool {
 		if !r.Element() || !v.equal(one, r) {
 			return false
 		}
-		v.take(&r)
+		v.skipValue(&r)
 	}
 	return !r.Element()
 }
@@ -62,21 +62,21 @@ func (v *run) equalObject(want map[string]any, r jsonscan.Reader) bool {
 		if !known || !v.equal(one, r) {
 			return false
 		}
-		v.take(&r)
+		v.skipValue(&r)
 		count++
 	}
 	return count == len(want) // all names are different
 }
 
-// unique reports whether all elements of the array at r differ. They are compared by hashes of 64
+// allUnique reports whether all elements of the array at r differ. They are compared by hashes of 64
 // bits with a secret seed: for 131,072 elements, the most that fit into a body of 1 MiB, a false
 // match happens once in a thousand million times.
-func (v *run) unique(r jsonscan.Reader) bool {
+func (v *run) allUnique(r jsonscan.Reader) bool {
 	h := hasher{run: v}
 	h.SetSeed(maphash.MakeSeed())
 	table, count := make([]uint64, 32), 0
 	r.Enter()
-	for r.Element() && !v.over() {
+	for r.Element() && !v.stopped() {
 		sum := h.sum(&r) | 1 // 0 is a free entry
 		if !put(table, sum) {
 			return false
@@ -120,28 +120,28 @@ func (h *hasher) sum(r *jsonscan.Reader) uint64 {
 	switch of {
 	case '[':
 		r.Enter()
-		for r.Element() && !h.run.over() {
+		for r.Element() && !h.run.stopped() {
 			parts = h.mix('[', parts, h.sum(r))
 		}
 	case '{':
 		r.Enter()
-		for name, ok := r.Member(); ok && !h.run.over(); name, ok = r.Member() {
+		for name, ok := r.Member(); ok && !h.run.stopped(); name, ok = r.Member() {
 			h.run.name = name.AppendText(h.run.name[:0])
 			key := h.scalar('"', h.run.name)
 			parts += h.mix(':', key, h.sum(r)) // the order does not matter
 		}
 	case '"':
-		raw := h.run.take(r)
+		raw := h.run.skipValue(r)
 		h.run.spend((perHash - 1) * len(raw))
 		h.run.name = raw.AppendText(h.run.name[:0])
 		return h.scalar('"', h.run.name)
 	case '0':
-		raw := h.run.take(r)
+		raw := h.run.skipValue(r)
 		h.run.spend(perHash*len(raw) + visit)
 		h.run.name = decimalOf(raw).append(h.run.name[:0])
 		return h.scalar('0', h.run.name)
 	default:
-		h.run.take(r)
+		h.run.skipValue(r)
 	}
 	h.run.spend(visit)
 	return h.mix(of, parts, 0)
@@ -219,4 +219,4 @@ func (d decimal) append(b []byte) []byte {
 	return strconv.AppendInt(append(b, 'e'), int64(d.exponent), 10)
 }
 
-func (v *run) isInteger(r jsonscan.Reader) bool { return decimalOf(v.take(&r)).isInteger() }
+func (v *run) isInteger(r jsonscan.Reader) bool { return decimalOf(v.skipValue(&r)).isInteger() }

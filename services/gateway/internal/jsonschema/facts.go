@@ -54,7 +54,7 @@ func typeOf(kind byte) types {
 
 // survey gathers the facts of a schema and of all schemas that it leads to.
 type survey struct {
-	of      map[*library.Schema]*facts
+	facts   map[*library.Schema]*facts
 	dynamic bool // the target of some reference would depend on where it is met, if there were several resources
 	foreign bool // some schema belongs to a resource of the library
 }
@@ -76,11 +76,11 @@ func references(s *library.Schema) []*library.Schema {
 }
 
 func (v *survey) visit(s *library.Schema) {
-	if s == nil || v.of[s] != nil {
+	if s == nil || v.facts[s] != nil {
 		return
 	}
 	f := &facts{names: make(map[string]int)}
-	v.of[s] = f
+	v.facts[s] = f
 	f.refers = references(s)
 	f.applies = len(f.refers) > 0 || s.Not != nil || s.If != nil || len(s.AllOf)+len(s.AnyOf)+len(s.OneOf) > 0
 	if s.Types != nil {
@@ -123,7 +123,7 @@ func (v *survey) below(s *library.Schema) {
 		v.visit(schema)
 	}
 	items, _ := s.Items.([]*library.Schema)
-	for _, list := range [][]*library.Schema{v.of[s].refers, s.AllOf, s.AnyOf, s.OneOf, s.PrefixItems, items} {
+	for _, list := range [][]*library.Schema{v.facts[s].refers, s.AllOf, s.AnyOf, s.OneOf, s.PrefixItems, items} {
 		for _, schema := range list {
 			v.visit(schema)
 		}

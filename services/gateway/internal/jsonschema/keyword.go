@@ -11,7 +11,7 @@ import (
 )
 
 // object checks an object's members, and goes past it.
-func (v *run) object(s *library.Schema, r *jsonscan.Reader, same int, own *seen) bool {
+func (v *run) object(s *library.Schema, r *jsonscan.Reader, same int, own *evaluated) bool {
 	f, start := v.facts[s], *r
 	first := len(v.present)
 	v.present = append(v.present, f.none...)
@@ -19,7 +19,7 @@ func (v *run) object(s *library.Schema, r *jsonscan.Reader, same int, own *seen)
 	from := r.Offset()
 	r.Enter()
 	v.path = append(v.path, jsonscan.Step{})
-	for name, ok := r.Member(); ok && !v.over(); name, ok = r.Member() {
+	for name, ok := r.Member(); ok && !v.stopped(); name, ok = r.Member() {
 		v.path[len(v.path)-1].Name = name
 		good = v.member(s, f, first, name, count, r, own) && good
 		count++
@@ -34,7 +34,7 @@ func (v *run) object(s *library.Schema, r *jsonscan.Reader, same int, own *seen)
 	}
 	for i, n := range f.required {
 		if !v.present[first+n] {
-			v.note("is required", s.Required[i])
+			v.noteFault("is required", s.Required[i])
 			good = false
 		}
 	}
@@ -48,7 +48,7 @@ func (v *run) object(s *library.Schema, r *jsonscan.Reader, same int, own *seen)
 }
 
 // member checks one member and moves past its value, at which r is.
-func (v *run) member(s *library.Schema, f *facts, first int, raw jsonscan.Value, number int, r *jsonscan.Reader, own *seen) bool {
+func (v *run) member(s *library.Schema, f *facts, first int, raw jsonscan.Value, number int, r *jsonscan.Reader, own *evaluated) bool {
 	v.spend(len(raw))
 	v.name = raw.AppendText(v.name[:0])
 	if n, ok := f.names[string(v.name)]; ok {
@@ -76,7 +76,7 @@ func (v *run) member(s *library.Schema, f *facts, first int, raw jsonscan.Value,
 		switch additional := s.AdditionalProperties.(type) {
 		case bool:
 			if !additional {
-				v.note("is not a known member")
+				v.noteFault("is not a known member")
 				good = false
 			}
 		case *library.Schema:
@@ -85,8 +85,8 @@ func (v *run) member(s *library.Schema, f *facts, first int, raw jsonscan.Value,
 		}
 	}
 	if s.PropertyNames != nil {
-		if !v.quietly(s.PropertyNames, jsonscan.Read(raw), len(v.chain), nil) {
-			v.note("has a name that is not allowed")
+		if !v.applyQuietly(s.PropertyNames, jsonscan.Read(raw), len(v.chain), nil) {
+			v.noteFault("has a name that is not allowed")
 			good = false
 		}
 	}
@@ -94,19 +94,19 @@ func (v *run) member(s *library.Schema, f *facts, first int, raw jsonscan.Value,
 		own.mark(number)
 	}
 	if !read {
-		v.take(r)
+		v.skipValue(r)
 	}
 	return good
 }
 
 // dependent checks the requirements that some members have for the object.
-func (v *run) dependent(s *library.Schema, f *facts, first int, start jsonscan.Reader, same int, own *seen) bool {
+func (v *run) dependent(s *library.Schema, f *facts, first int, start jsonscan.Reader, same int, own *evaluated) bool {
 	good := true
 	present := func(name string) bool { return v.present[first+f.names[name]] }
 	require := func(names []string) {
 		for _, name := range names {
 			if !present(name) {
-				v.note("is required", name)
+				v.noteFault("is required", name)
 				good = false
 			}
 		}
@@ -137,19 +137,19 @@ func (v *run) dependent(s *library.Schema, f *facts, first int, start jsonscan.R
 }
 
 // array checks an array's elements, and goes past it.
-func (v *run) array(s *library.Schema, r *jsonscan.Reader, own *seen) bool {
+func (v *run) array(s *library.Schema, r *jsonscan.Reader, own *evaluated) bool {
 	good, count, matched := true, 0, 0
 	start := *r
 	r.Enter()
 	v.path = append(v.path, jsonscan.Step{})
-	for ; r.Element() && !v.over(); count++ {
+	for ; r.Element() && !v.stopped(); count++ {
 		v.path[len(v.path)-1].Index = count
 		element := *r
 		schema, barred := v.elementSchema(s, count)
 		if schema != nil {
 			good = v.fits(schema, r, len(v.chain), nil) && good
 		} else {
-			v.take(r)
+			v.skipValue(r)
 		}
 		if barred {
 			good = false
@@ -157,7 +157,7 @@ func (v *run) array(s *library.Schema, r *jsonscan.Reader, own *seen) bool {
 		if schema != nil || barred || s.AdditionalItems != nil {
 			own.mark(count)
 		}
-		if s.Contains != nil && v.quietly(s.Contains, element, len(v.chain), nil) {
+		if s.Contains != nil && v.applyQuietly(s.Contains, element, len(v.chain), nil) {
 			matched++
 			if s.DraftVersion >= 2020 {
 				own.mark(count)
@@ -165,7 +165,7 @@ func (v *run) array(s *library.Schema, r *jsonscan.Reader, own *seen) bool {
 		}
 	}
 	v.path = v.path[:len(v.path)-1]
-	return v.counted(s, start, count, matched) && good
+	return v.checkCounts(s, start, count, matched) && good
 }
 
 // elementSchema returns the schema of an element; barred: no element is allowed here.
@@ -193,8 +193,8 @@ func (v *run) elementSchema(s *library.Schema, i int) (schema *library.Schema, b
 	return nil, false
 }
 
-// counted checks an array as a whole.
-func (v *run) counted(s *library.Schema, start jsonscan.Reader, count, matched int) bool {
+// checkCounts checks an array as a whole.
+func (v *run) checkCounts(s *library.Schema, start jsonscan.Reader, count, matched int) bool {
 	good := true
 	if items, listed := s.Items.([]*library.Schema); s.AdditionalItems == false && s.PrefixItems == nil {
 		_, all := s.Items.(*library.Schema)
@@ -208,7 +208,7 @@ func (v *run) counted(s *library.Schema, start jsonscan.Reader, count, matched i
 	if s.MaxItems != nil && count > *s.MaxItems {
 		good = v.fails(&kind.MaxItems{Want: *s.MaxItems})
 	}
-	if s.UniqueItems && count > 1 && !v.unique(start) {
+	if s.UniqueItems && count > 1 && !v.allUnique(start) {
 		good = v.fails(&kind.UniqueItems{})
 	}
 	if s.Contains == nil {

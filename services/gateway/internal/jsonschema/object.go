@@ -63,7 +63,7 @@ func (b *bundler) property(p Property) (jsontext.Value, error) {
 		return nil, err
 	}
 	w := walker{bundler: b, host: n, at: input.Pointer("properties", p.Name)}
-	edits, err := w.do()
+	edits, err := w.edit()
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +129,7 @@ func (d *Document) Choice(pointers []string) (jsontext.Value, error) {
 			return nil, err
 		}
 		w := walker{bundler: b, host: n, at: input.Pointer("anyOf", strconv.Itoa(i))}
-		edits, err := w.do()
+		edits, err := w.edit()
 		if err != nil {
 			return nil, err
 		}

@@ -8,12 +8,12 @@ import (
 	"waybill.dev/services/gateway/internal/jsontree"
 )
 
-// modern turns the schemas of an OpenAPI 3.0 document into schemas of JSON Schema 2020-12:
+// modernize turns the schemas of an OpenAPI 3.0 document into schemas of JSON Schema 2020-12:
 // `nullable`, which counts only beside a type; the boolean `exclusiveMinimum` and
 // `exclusiveMaximum`; and `$ref`, which allows no other keywords beside it except `readOnly` and
 // `writeOnly`, because people write those there. Everything else stays as it is written, and every
 // value stays in its place.
-func modern(document *jsontree.Node) jsontext.Value {
+func modernize(document *jsontree.Node) jsontext.Value {
 	return rewrite(document, false)
 }
 

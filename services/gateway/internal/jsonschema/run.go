@@ -43,7 +43,7 @@ type run struct {
 	quiet  int // above 0, only the yes or no matters: violations are not noted
 	budget int
 	look   int  // remaining budget at which the context is checked next
-	given  bool // given up: too much work, or the context has ended
+	gaveUp bool // gaveUp up: too much work, or the context has ended
 	done   bool // there are more violations than are reported
 
 	// chain are the schemas that led to the current one. Those that apply to the same value begin
@@ -62,16 +62,16 @@ func (v *run) spend(work int) bool {
 	v.budget -= work
 	if v.budget < v.look {
 		v.look = v.budget - lookEvery
-		v.given = v.given || v.budget < 0 || v.ctx.Err() != nil
+		v.gaveUp = v.gaveUp || v.budget < 0 || v.ctx.Err() != nil
 	}
-	return !v.over()
+	return !v.stopped()
 }
 
-// over reports whether to stop.
-func (v *run) over() bool { return v.given || v.done }
+// stopped reports whether to stop.
+func (v *run) stopped() bool { return v.gaveUp || v.done }
 
-// take goes past the next value.
-func (v *run) take(r *jsonscan.Reader) jsonscan.Value {
+// skipValue goes past the next value.
+func (v *run) skipValue(r *jsonscan.Reader) jsonscan.Value {
 	value := r.Take()
 	v.spend(len(value))
 	return value
@@ -80,15 +80,15 @@ func (v *run) take(r *jsonscan.Reader) jsonscan.Value {
 // fails notes a fault of the current value that a keyword has found, and returns false.
 func (v *run) fails(k library.ErrorKind) bool {
 	if v.quiet == 0 {
-		v.note(detail(k))
+		v.noteFault(detail(k))
 	}
 	return false
 }
 
-// note notes a fault of the current value, or of a member of it. The first fault beyond the maximum
+// noteFault notes a fault of the current value, or of a member of it. The first fault beyond the maximum
 // ends the run.
-func (v *run) note(detail string, names ...string) {
-	if v.quiet > 0 || v.over() {
+func (v *run) noteFault(detail string, names ...string) {
+	if v.quiet > 0 || v.stopped() {
 		return
 	}
 	pointer, whole := v.path.At("")
@@ -106,17 +106,17 @@ func (v *run) note(detail string, names ...string) {
 
 // fits checks the value at r, and moves past it. The schemas of chain from index same on apply to
 // the same value. sees records the parts that the schema evaluates; nil: no caller asks for them.
-func (v *run) fits(s *library.Schema, r *jsonscan.Reader, same int, sees *seen) bool {
+func (v *run) fits(s *library.Schema, r *jsonscan.Reader, same int, sees *evaluated) bool {
 	start := *r
 	if !v.spend(visit) {
 		return false
 	}
 	if s.Bool != nil {
-		v.take(r)
+		v.skipValue(r)
 		return *s.Bool || v.fails(&kind.FalseSchema{})
 	}
 	if slices.Contains(v.chain[same:], s) {
-		v.take(r)
+		v.skipValue(r)
 		return v.fails(&kind.RefCycle{})
 	}
 	if s.Ref != nil && s.DraftVersion < 2019 {
@@ -125,13 +125,13 @@ func (v *run) fits(s *library.Schema, r *jsonscan.Reader, same int, sees *seen) 
 		v.chain = v.chain[:len(v.chain)-1]
 		return good
 	}
-	if !v.whole(s, *r) {
-		v.take(r)
+	if !v.checkWhole(s, *r) {
+		v.skipValue(r)
 		return false
 	}
-	var own *seen
+	var own *evaluated
 	if sees != nil || s.UnevaluatedProperties != nil || s.UnevaluatedItems != nil {
-		own = &seen{}
+		own = &evaluated{}
 	}
 	good := true
 	switch r.Kind() {
@@ -140,15 +140,15 @@ func (v *run) fits(s *library.Schema, r *jsonscan.Reader, same int, sees *seen) 
 	case '[':
 		good = v.array(s, r, own)
 	case '"':
-		good = v.text(s, v.take(r))
+		good = v.text(s, v.skipValue(r))
 	case '0':
-		good = v.number(s, v.take(r))
+		good = v.number(s, v.skipValue(r))
 	default:
-		v.take(r)
+		v.skipValue(r)
 	}
 	if v.facts[s].applies {
 		v.chain = append(v.chain, s)
-		good = v.applied(s, start, same, own) && good
+		good = v.checkApplied(s, start, same, own) && good
 		v.chain = v.chain[:len(v.chain)-1]
 	}
 	if own != nil {
@@ -157,12 +157,12 @@ func (v *run) fits(s *library.Schema, r *jsonscan.Reader, same int, sees *seen) 
 	if good && sees != nil {
 		sees.merge(own)
 	}
-	return good && !v.over()
+	return good && !v.stopped()
 }
 
-// whole checks a value against the keywords that describe it completely: when one of them fails,
+// checkWhole checks a value against the keywords that describe it completely: when one of them fails,
 // the others would only repeat that.
-func (v *run) whole(s *library.Schema, r jsonscan.Reader) bool {
+func (v *run) checkWhole(s *library.Schema, r jsonscan.Reader) bool {
 	of := r.Kind()
 	if want := v.facts[s].types; want != 0 && want&typeOf(of) == 0 && (of != '0' || want&typeInteger == 0 || !v.isInteger(r)) {
 		if v.quiet > 0 {
@@ -174,7 +174,7 @@ func (v *run) whole(s *library.Schema, r jsonscan.Reader) bool {
 		return true
 	}
 	start := r
-	value := v.take(&r)
+	value := v.skipValue(&r)
 	if s.Const != nil && !v.equal(*s.Const, start) {
 		return v.fails(&kind.Const{Want: *s.Const})
 	}
@@ -209,21 +209,21 @@ func (v *run) format(format *library.Format, raw jsonscan.Value) error {
 }
 
 // apply checks the value at start, which others of the chain are about, too.
-func (v *run) apply(s *library.Schema, start jsonscan.Reader, same int, own *seen) bool {
+func (v *run) apply(s *library.Schema, start jsonscan.Reader, same int, own *evaluated) bool {
 	return v.fits(s, &start, same, own)
 }
 
-// quietly is apply for when only the result matters, not the violations.
-func (v *run) quietly(s *library.Schema, start jsonscan.Reader, same int, own *seen) bool {
+// applyQuietly is apply for when only the result matters, not the violations.
+func (v *run) applyQuietly(s *library.Schema, start jsonscan.Reader, same int, own *evaluated) bool {
 	v.quiet++
 	good := v.fits(s, &start, same, own)
 	v.quiet--
 	return good
 }
 
-// applied checks the value at start against the schemas that a schema applies to it as a
+// checkApplied checks the value at start against the schemas that a schema applies to it as a
 // whole.
-func (v *run) applied(s *library.Schema, start jsonscan.Reader, same int, own *seen) bool {
+func (v *run) checkApplied(s *library.Schema, start jsonscan.Reader, same int, own *evaluated) bool {
 	good := true
 	for _, schema := range v.facts[s].refers {
 		good = v.apply(schema, start, same, own) && good
@@ -231,7 +231,7 @@ func (v *run) applied(s *library.Schema, start jsonscan.Reader, same int, own *s
 	for _, schema := range s.AllOf {
 		good = v.apply(schema, start, same, own) && good
 	}
-	if s.Not != nil && v.quietly(s.Not, start, same, nil) {
+	if s.Not != nil && v.applyQuietly(s.Not, start, same, nil) {
 		good = v.fails(&kind.Not{})
 	}
 	if len(s.AnyOf) > 0 && !v.anyOf(s.AnyOf, start, same, own) {
@@ -242,7 +242,7 @@ func (v *run) applied(s *library.Schema, start jsonscan.Reader, same int, own *s
 	}
 	switch {
 	case s.If == nil:
-	case v.quietly(s.If, start, same, own):
+	case v.applyQuietly(s.If, start, same, own):
 		good = (s.Then == nil || v.apply(s.Then, start, same, own)) && good
 	default:
 		good = (s.Else == nil || v.apply(s.Else, start, same, own)) && good
@@ -251,10 +251,10 @@ func (v *run) applied(s *library.Schema, start jsonscan.Reader, same int, own *s
 }
 
 // anyOf goes on after the first schema that fits only to learn which members the others evaluate.
-func (v *run) anyOf(schemas []*library.Schema, start jsonscan.Reader, same int, own *seen) bool {
+func (v *run) anyOf(schemas []*library.Schema, start jsonscan.Reader, same int, own *evaluated) bool {
 	some := false
 	for _, schema := range schemas {
-		some = v.quietly(schema, start, same, own) || some
+		some = v.applyQuietly(schema, start, same, own) || some
 		if some && own == nil {
 			break
 		}
@@ -262,11 +262,11 @@ func (v *run) anyOf(schemas []*library.Schema, start jsonscan.Reader, same int, 
 	return some
 }
 
-func (v *run) oneOf(schemas []*library.Schema, start jsonscan.Reader, same int, own *seen) bool {
+func (v *run) oneOf(schemas []*library.Schema, start jsonscan.Reader, same int, own *evaluated) bool {
 	first := -1
 	for i, schema := range schemas {
 		switch {
-		case !v.quietly(schema, start, same, own):
+		case !v.applyQuietly(schema, start, same, own):
 		case first >= 0:
 			return v.fails(&kind.OneOf{Subschemas: []int{first, i}})
 		default:
@@ -277,7 +277,7 @@ func (v *run) oneOf(schemas []*library.Schema, start jsonscan.Reader, same int, 
 }
 
 // unevaluated checks the parts that no other keyword has evaluated.
-func (v *run) unevaluated(s *library.Schema, start jsonscan.Reader, own *seen) bool {
+func (v *run) unevaluated(s *library.Schema, start jsonscan.Reader, own *evaluated) bool {
 	schema, of := s.UnevaluatedProperties, byte('{')
 	if start.Kind() == '[' {
 		schema, of = s.UnevaluatedItems, '['
@@ -290,13 +290,13 @@ func (v *run) unevaluated(s *library.Schema, start jsonscan.Reader, own *seen) b
 	r.Enter()
 	v.path = append(v.path, jsonscan.Step{})
 	last := len(v.path) - 1
-	for i := 0; r.Element() && !v.over(); i++ {
+	for i := 0; r.Element() && !v.stopped(); i++ {
 		if of == '{' {
-			v.path[last].Name = v.take(&r)
+			v.path[last].Name = v.skipValue(&r)
 		}
 		v.path[last].Index = i
 		if own.has(i) {
-			v.take(&r)
+			v.skipValue(&r)
 		} else {
 			good = v.fits(schema, &r, len(v.chain), nil) && good
 		}
@@ -308,7 +308,7 @@ func (v *run) unevaluated(s *library.Schema, start jsonscan.Reader, own *seen) b
 
 // result returns the violations in the order of their places.
 func (v *run) result() []Violation {
-	if v.given {
+	if v.gaveUp {
 		return []Violation{{Detail: tooComplex}}
 	}
 	slices.SortFunc(v.found, func(a, b Violation) int {
@@ -323,13 +323,13 @@ func (v *run) result() []Violation {
 	return v.found
 }
 
-// seen records which members or elements schemas have evaluated, by number; nil: no caller asks.
-type seen struct {
+// evaluated records which members or elements schemas have evaluated, by number; nil: no caller asks.
+type evaluated struct {
 	all  bool
 	bits []uint64
 }
 
-func (s *seen) mark(i int) {
+func (s *evaluated) mark(i int) {
 	if s == nil || s.all {
 		return
 	}
@@ -339,11 +339,11 @@ func (s *seen) mark(i int) {
 	s.bits[i/64] |= 1 << (i % 64)
 }
 
-func (s *seen) has(i int) bool {
+func (s *evaluated) has(i int) bool {
 	return s.all || i/64 < len(s.bits) && s.bits[i/64]>>(i%64)&1 == 1
 }
 
-func (s *seen) merge(other *seen) {
+func (s *evaluated) merge(other *evaluated) {
 	s.all = s.all || other.all
 	for len(s.bits) < len(other.bits) {
 		s.bits = append(s.bits, 0)

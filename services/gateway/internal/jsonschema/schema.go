@@ -111,14 +111,14 @@ func compile(value jsontext.Value, budget *Budget, known *patterns, formats ...F
 		return nil, over
 	}
 	if err != nil {
-		return nil, fmt.Errorf("compile schema: %w", plain(err))
+		return nil, fmt.Errorf("compile schema: %w", ownError(err))
 	}
-	found := survey{of: make(map[*library.Schema]*facts)}
+	found := survey{facts: make(map[*library.Schema]*facts)}
 	found.visit(compiled)
 	if found.dynamic && (found.foreign || resources(value)) {
 		return nil, errors.New("$dynamicRef and $recursiveRef are followed only where no schema below has an $id of its own")
 	}
-	return &Schema{compiled, found.of}, nil
+	return &Schema{compiled, found.facts}, nil
 }
 
 // resources reports whether a schema contains others with an $id, or values that look like them.
@@ -151,8 +151,8 @@ func (nowhere) Load(string) (any, error) {
 	return nil, errors.New("it is not in the document")
 }
 
-// plain puts an error of the library into our own words.
-func plain(err error) error {
+// ownError puts an error of the library into our own words.
+func ownError(err error) error {
 	if load, ok := errors.AsType[*library.LoadURLError](err); ok {
 		return fmt.Errorf("it refers to %s, which is not in the document", load.URL)
 	}

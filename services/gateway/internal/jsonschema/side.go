@@ -42,54 +42,54 @@ func marksOf(root *jsontree.Node) (sides [Answers + 1]bool) {
 	return sides
 }
 
-// part is a schema that applies to the same value as another one, with the base of its local
+// sameValueSchema is a schema that applies to the same value as another one, with the base of its local
 // references.
-type part struct{ schema, owner *jsontree.Node }
+type sameValueSchema struct{ schema, owner *jsontree.Node }
 
-// same returns the schemas that hold for a value whenever n does.
-func (b *bundler) same(n, owner *jsontree.Node) iter.Seq[part] {
-	return func(yield func(part) bool) {
+// sameValueSchemas returns the schemas that hold for a value whenever n does.
+func (b *bundler) sameValueSchemas(n, owner *jsontree.Node) iter.Seq[sameValueSchema] {
+	return func(yield func(sameValueSchema) bool) {
 		if reference := n.Member("$ref"); reference != nil && owner.Member("$id") == nil {
-			if target, err := b.document.target(reference, owner); err == nil && target != nil && !yield(part{target, target}) {
+			if target, err := b.document.target(reference, owner); err == nil && target != nil && !yield(sameValueSchema{target, target}) {
 				return
 			}
 		}
 		for _, schema := range n.Member("allOf").Elements() {
-			if !yield(part{schema, owner}) {
+			if !yield(sameValueSchema{schema, owner}) {
 				return
 			}
 		}
 	}
 }
 
-// marked reports whether a schema describes a value that the side does not write.
-func (b *bundler) marked(n, owner *jsontree.Node) bool {
+// isMarked reports whether a schema describes a value that the side does not write.
+func (b *bundler) isMarked(n, owner *jsontree.Node) bool {
 	if is, known := b.marks[n]; known {
 		return is
 	}
 	b.marks[n] = false // one that leads back to itself says nothing
 	is := n.Member(b.side.keyword()).True()
-	for p := range b.same(n, owner) {
-		is = is || b.marked(p.schema, p.owner)
+	for p := range b.sameValueSchemas(n, owner) {
+		is = is || b.isMarked(p.schema, p.owner)
 	}
 	b.marks[n] = is
 	return is
 }
 
-// hidden returns the names of the members that the side does not write, in their order.
-func (b *bundler) hidden(n, owner *jsontree.Node) []string {
+// hiddenNames returns the names of the members that the side does not write, in their order.
+func (b *bundler) hiddenNames(n, owner *jsontree.Node) []string {
 	names, known := b.hides[n]
 	if known || !b.document.marks[b.side] {
 		return names
 	}
 	b.hides[n] = nil
 	for name, member := range n.Member("properties").Members() {
-		if b.marked(member, owner) {
+		if b.isMarked(member, owner) {
 			names = append(names, name)
 		}
 	}
-	for p := range b.same(n, owner) {
-		names = append(names, b.hidden(p.schema, p.owner)...)
+	for p := range b.sameValueSchemas(n, owner) {
+		names = append(names, b.hiddenNames(p.schema, p.owner)...)
 	}
 	if b.document.budget.take(int64(len(names))) != nil {
 		return nil // the error is reported when the bundle is done
@@ -107,22 +107,22 @@ func union(a, b []string) []string {
 	return slices.Compact(all)
 }
 
-// extra returns those names of hidden that a schema mentions and does not hide itself. The schema
+// hiddenOnlyByOther returns those names of hidden that a schema mentions and does not hide itself. The schema
 // applies to the same value as the one that hides them.
-func (b *bundler) extra(target *jsontree.Node, hidden []string) []string {
-	own := b.hidden(target, target)
+func (b *bundler) hiddenOnlyByOther(target *jsontree.Node, hidden []string) []string {
+	own := b.hiddenNames(target, target)
 	left := slices.DeleteFunc(slices.Clone(hidden), func(name string) bool { return slices.Contains(own, name) })
 	if len(left) == 0 {
 		return nil
 	}
 	said := make(map[string]bool)
-	b.mentions(part{target, target}, said, make(map[*jsontree.Node]bool))
+	b.noteMentioned(sameValueSchema{target, target}, said, make(map[*jsontree.Node]bool))
 	return slices.DeleteFunc(left, func(name string) bool { return !said[name] })
 }
 
-// mentions gathers the members that a schema, and the schemas that apply together with it, have
+// noteMentioned gathers the members that a schema, and the schemas that apply together with it, have
 // rules for.
-func (b *bundler) mentions(of part, said map[string]bool, seen map[*jsontree.Node]bool) {
+func (b *bundler) noteMentioned(of sameValueSchema, said map[string]bool, seen map[*jsontree.Node]bool) {
 	if seen[of.schema] || b.document.budget.take(1) != nil {
 		return
 	}
@@ -140,22 +140,22 @@ func (b *bundler) mentions(of part, said map[string]bool, seen map[*jsontree.Nod
 	for name := range of.schema.Member("properties").Members() {
 		said[name] = said[name] || b.side.cuts()
 	}
-	for p := range b.same(of.schema, of.owner) {
-		b.mentions(p, said, seen)
+	for p := range b.sameValueSchemas(of.schema, of.owner) {
+		b.noteMentioned(p, said, seen)
 	}
 	for keyword, value := range of.schema.Members() {
-		if keyword == "allOf" || !holds(keyword) {
+		if keyword == "allOf" || !narrowsValue(keyword) {
 			continue
 		}
 		for schema := range below(keyword, value) {
-			b.mentions(part{schema, of.owner}, said, seen)
+			b.noteMentioned(sameValueSchema{schema, of.owner}, said, seen)
 		}
 	}
 }
 
-// holds reports whether the schemas of a keyword can only narrow the value of the schema around
+// narrowsValue reports whether the schemas of a keyword can only narrow the value of the schema around
 // them. Those of not and if would widen it.
-func holds(keyword string) bool {
+func narrowsValue(keyword string) bool {
 	switch keyword {
 	case "allOf", "anyOf", "oneOf", "then", "else", "dependentSchemas":
 		return true
@@ -175,17 +175,17 @@ func (w *walker) leaveOut(n *jsontree.Node, hidden []string, choice bool) {
 	}
 	hides := func(name string) bool { return slices.Contains(hidden, name) }
 	own := w.hides[n]
-	w.optional(n.Member("required"), hides, choice && !slices.ContainsFunc(own, hides))
+	w.dropNames(n.Member("required"), hides, choice && !slices.ContainsFunc(own, hides))
 	for _, list := range n.Member("dependentRequired").Members() {
-		w.optional(list, hides, false)
+		w.dropNames(list, hides, false)
 	}
 	if properties := n.Member("properties"); properties != nil && w.side.cuts() {
 		w.cutMembers(properties, hides)
 	}
 }
 
-// optional takes names from a list.
-func (w *walker) optional(list *jsontree.Node, hides func(string) bool, keep bool) {
+// dropNames takes names from a list.
+func (w *walker) dropNames(list *jsontree.Node, hides func(string) bool, keep bool) {
 	var left []string
 	for _, element := range list.Elements() {
 		if name, _ := element.Text(); !hides(name) {

@@ -71,7 +71,7 @@ type Routes struct {
 	rateLimits ratelimit.Counters
 	upstreams  *upstream.Pools
 	metrics    *metrics
-	current    atomic.Pointer[served]
+	current    atomic.Pointer[servedSite]
 
 	mu   sync.Mutex     // held while the site is changed
 	seen *folder.Folder // the folder as last read, good or bad
@@ -82,8 +82,8 @@ type Routes struct {
 	faultAt time.Time
 }
 
-// served is a site together with the parts that serve it.
-type served struct {
+// servedSite is a site together with the parts that serve it.
+type servedSite struct {
 	*site.Site
 
 	runtime *route.Runtime
@@ -151,8 +151,8 @@ func (o Options) compile(files fs.FS) (*site.Site, site.Faults) {
 }
 
 // serve combines a site with the parts that serve it.
-func (r *Routes) serve(compiled *site.Site) *served {
-	return &served{compiled, &route.Runtime{
+func (r *Routes) serve(compiled *site.Site) *servedSite {
+	return &servedSite{compiled, &route.Runtime{
 		Authenticator: r.options.Authenticator, Tokens: r.options.Tokens, Changes: r.options.Changes, RateLimits: r.rateLimits, Upstreams: r.upstreams,
 		Memory: r.options.Memory, Logger: r.options.Logger, Called: r.metrics.enter(compiled.Routes()),
 		Ended: r.options.Traffic.Of(domain.LocalDeployment, ""), Meters: r.options.Meters, Deployment: domain.LocalDeployment,

@@ -44,7 +44,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 func (m *metrics) enter(routes []site.Info) (called func(route int, inside bool, status int, took time.Duration)) {
 	counts := make([]*routeMetrics, len(routes))
 	for i, r := range routes {
-		counts[i] = m.of(r.Method, r.Path)
+		counts[i] = m.routeMetrics(r.Method, r.Path)
 	}
 	m.routes.Set(float64(len(routes)))
 	return func(route int, inside bool, status int, took time.Duration) {
@@ -73,7 +73,7 @@ type routeMetrics struct {
 	latency prometheus.Observer
 }
 
-func (m *metrics) of(method, template string) *routeMetrics {
+func (m *metrics) routeMetrics(method, template string) *routeMetrics {
 	rm := &routeMetrics{latency: m.latency.WithLabelValues(method, template)}
 	for i, origin := range []string{"http", "mcp"} {
 		for class := range rm.calls[i] {

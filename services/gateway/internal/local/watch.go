@@ -27,7 +27,7 @@ func (r *Routes) Run(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		}
-		err := r.look()
+		err := r.applyChanges()
 		if err != nil && !unreadable {
 			r.options.Logger.Error("the folder of the route files can't be read; the present routes stay", "folder", r.options.Dir, "error", err)
 		}
@@ -35,9 +35,9 @@ func (r *Routes) Run(ctx context.Context) error {
 	}
 }
 
-// look applies changes of the folder. Faults are logged at the next look, if the folder has not
+// applyChanges applies changes of the folder. Faults are logged at the next look, if the folder has not
 // changed until then: they may come from files that are just being written.
-func (r *Routes) look() error {
+func (r *Routes) applyChanges() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now, err := folder.Read(r.options.Dir, r.seen)

@@ -34,9 +34,9 @@ func newAdmission(s settings, trust func(string) bool) admission {
 // refuse returns the answer to a request that is not let in; nil: the request is let in.
 func (d *admission) refuse(r *route.Request) *route.Response {
 	switch {
-	case !d.knows(r):
+	case !d.isOwnHost(r):
 		return refusal(http.StatusForbidden, "This server does not answer for this Host.")
-	case !d.trusts(r):
+	case !d.trustsOrigin(r):
 		return refusal(http.StatusForbidden, "This Origin may not call.")
 	case r.Method != http.MethodPost:
 		response := refusal(http.StatusMethodNotAllowed, "Messages are sent with POST.")
@@ -52,9 +52,9 @@ func (d *admission) refuse(r *route.Request) *route.Response {
 	return nil
 }
 
-// knows reports whether the Host is one of ours. Over a loopback connection, a foreign name means that a page has rebound
+// isOwnHost reports whether the Host is one of ours. Over a loopback connection, a foreign name means that a page has rebound
 // its own name to this machine. If a proxy on this machine keeps the external name, AllowedHosts has to list that name.
-func (d *admission) knows(r *route.Request) bool {
+func (d *admission) isOwnHost(r *route.Request) bool {
 	host := strings.ToLower(r.Host)
 	if slices.Contains(d.hosts, host) || slices.Contains(d.hosts, hostname(host)) {
 		return true
@@ -65,10 +65,10 @@ func (d *admission) knows(r *route.Request) bool {
 	return len(d.hosts) == 0
 }
 
-// trusts reports whether the calling page may call. Allowed are callers without a page (no browser), the server's own
+// trustsOrigin reports whether the calling page may call. Allowed are callers without a page (no browser), the server's own
 // pages, and the origins that are listed, here or in the route's corsPolicy. The scheme is not compared: behind a proxy
 // that ends TLS, the external scheme is not known here.
-func (d *admission) trusts(r *route.Request) bool {
+func (d *admission) trustsOrigin(r *route.Request) bool {
 	values := r.Header["Origin"]
 	if len(values) == 0 || d.anyOrigin {
 		return true

@@ -8,33 +8,33 @@ import (
 	"waybill.dev/services/gateway/internal/route"
 )
 
-// answer is the answer to one message.
-type answer struct {
+// messageAnswer is the answer to one message.
+type messageAnswer struct {
 	status int
 	body   []byte // nil: none, as for a notification
 	code   int    // code of the error; 0: none
 	stream bool   // body is a stream of events, which is whole
 }
 
-// accepted returns the answer to a message that needs no answer.
-func accepted() *answer { return &answer{status: http.StatusAccepted} }
+// acceptedAnswer returns the answer to a message that needs no answer.
+func acceptedAnswer() *messageAnswer { return &messageAnswer{status: http.StatusAccepted} }
 
-// result begins an answer to q. The caller appends the result to its body and ends it with finish.
-func result(q *request, size int) *answer {
+// beginResult begins an answer to q. The caller appends the result to its body and ends it with finish.
+func beginResult(q *request, size int) *messageAnswer {
 	b := make([]byte, 0, 256+size)
 	b = append(b, `{"jsonrpc":"2.0","id":`...)
 	b = append(b, q.id...)
 	b = append(b, `,"result":`...)
-	return &answer{status: http.StatusOK, body: b}
+	return &messageAnswer{status: http.StatusOK, body: b}
 }
 
-func (a *answer) finish() *answer {
+func (a *messageAnswer) finish() *messageAnswer {
 	a.body = append(a.body, '}')
 	return a
 }
 
 // response turns an answer into the response of a route.
-func (a *answer) response() *route.Response {
+func (a *messageAnswer) response() *route.Response {
 	header := make(http.Header, 3)
 	response := &route.Response{Status: a.status, Header: header, Body: a.body}
 	if a.body == nil {

@@ -8,7 +8,7 @@ import (
 
 // initialize answers the first message of a client of the earlier versions. The version in it has no effect here: each later
 // message names its own.
-func (s *server) initialize(q *request) *answer {
+func (s *server) initialize(q *request) *messageAnswer {
 	var asked, capabilities, client jsontext.Value
 	fields{"protocolVersion": &asked, "capabilities": &capabilities, "clientInfo": &client}.read(q.raw)
 	version, named := text(asked)
@@ -18,7 +18,7 @@ func (s *server) initialize(q *request) *answer {
 	if !slices.Contains(legacyVersions(), version) {
 		version = legacyVersions()[0]
 	}
-	a := result(q, 256)
+	a := beginResult(q, 256)
 	// These clients expect notifications of changes on a session's stream. This server has no sessions, so it offers no
 	// subscriptions.
 	a.body = appendCapabilities(append(a.body, `{"capabilities":`...), false)
@@ -28,8 +28,8 @@ func (s *server) initialize(q *request) *answer {
 }
 
 // discover answers the first question that a client of 2026-07-28 may ask.
-func (s *server) discover(q *request) *answer {
-	a := result(q, 512)
+func (s *server) discover(q *request) *messageAnswer {
+	a := beginResult(q, 512)
 	a.body = append(append(a.body, `{"supportedVersions":`...), supported...)
 	a.body = appendCapabilities(append(a.body, `,"capabilities":`...), s.catalog.changes())
 	return s.endCacheable(a, q, s.listTTL, s.scope)
@@ -45,7 +45,7 @@ func appendCapabilities(b []byte, subscribe bool) []byte {
 }
 
 // complete answers a request for completions of an argument. There are never any.
-func (s *server) complete(q *request) *answer {
+func (s *server) complete(q *request) *messageAnswer {
 	var ref, argument, kind, name, value jsontext.Value
 	fields{"ref": &ref, "argument": &argument}.read(q.raw)
 	fields{"type": &kind}.read(ref)
@@ -54,13 +54,13 @@ func (s *server) complete(q *request) *answer {
 	if of != "ref/prompt" && of != "ref/resource" || name.Kind() != kindText || value.Kind() != kindText {
 		return unfitting().answer(q)
 	}
-	a := result(q, 256)
+	a := beginResult(q, 256)
 	a.body = append(a.body, `{"completion":{"values":[]}`...)
 	return s.end(a, q)
 }
 
 // setLevel accepts the level of the log messages that a client wants. The server sends none.
-func (s *server) setLevel(q *request) *answer {
+func (s *server) setLevel(q *request) *messageAnswer {
 	var level jsontext.Value
 	fields{"level": &level}.read(q.raw)
 	if !isOr(level.Kind() == kindText, level) {
@@ -70,8 +70,8 @@ func (s *server) setLevel(q *request) *answer {
 }
 
 // empty returns the empty answer to a message that was accepted.
-func empty(q *request) *answer {
-	a := result(q, 0)
+func empty(q *request) *messageAnswer {
+	a := beginResult(q, 0)
 	a.body = append(a.body, "{}"...)
 	return a.finish()
 }

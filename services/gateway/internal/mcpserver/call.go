@@ -42,7 +42,7 @@ type call struct {
 }
 
 // call finds the tool or prompt that a request names and calls it.
-func (s *server) call(ctx context.Context, r *route.Request, q *request, from *shelf, missing string) *answer {
+func (s *server) call(ctx context.Context, r *route.Request, q *request, from *shelf, missing string) *messageAnswer {
 	name, ok := text(q.params.Name)
 	if !ok {
 		return invalidParams("The member name is missing or is not a text.").answer(q)
@@ -71,7 +71,7 @@ func (c *call) settle() *failure {
 
 // invoke calls a tool or a prompt. A panic ends only this call. Its value may be secret and is not
 // logged.
-func (s *server) invoke(ctx context.Context, r *route.Request, q *request, c call) (a *answer) {
+func (s *server) invoke(ctx context.Context, r *route.Request, q *request, c call) (a *messageAnswer) {
 	e := c.from.find(c.name, r)
 	if e == nil {
 		return invalidParams(c.missing).answer(q)
@@ -91,7 +91,7 @@ func (s *server) invoke(ctx context.Context, r *route.Request, q *request, c cal
 		server: s, request: r,
 	}
 	x.invoke = func(call *routefile.Call) *route.Response {
-		request := inner(r, q, e.target.Definition, call)
+		request := innerRequest(r, q, e.target.Definition, call)
 		request.Progress = q.progress
 		return e.target.Route.Call(ctx, request)
 	}
@@ -111,7 +111,7 @@ func (s *server) invoke(ctx context.Context, r *route.Request, q *request, c cal
 }
 
 // encode makes an answer of a result of the protocol's, with its _meta.
-func (s *server) encode(q *request, meta *mcp.Meta, of any) *answer {
+func (s *server) encode(q *request, meta *mcp.Meta, of any) *messageAnswer {
 	if q.era == modern {
 		if *meta == nil {
 			*meta = make(mcp.Meta, 1)
@@ -122,7 +122,7 @@ func (s *server) encode(q *request, meta *mcp.Meta, of any) *answer {
 	if err != nil {
 		return internal().answer(q)
 	}
-	a := result(q, len(b))
+	a := beginResult(q, len(b))
 	a.body = appendReadable(a.body, b)
 	if q.era == modern {
 		a.body = append(a.body[:len(a.body)-1], `,"resultType":"complete"}`...)

@@ -66,8 +66,8 @@ func (c *catalog) add(t Target, def routefile.MCPDef, s settings) error {
 	return fmt.Errorf("there is no mcp type %q", def.Type)
 }
 
-// listed is an entry of a list. Which members there are depends on its kind.
-type listed struct {
+// listEntry is an entry of a list. Which members there are depends on its kind.
+type listEntry struct {
 	Name         string         `json:"name"`
 	URI          string         `json:"uri,omitzero"`
 	URITemplate  string         `json:"uriTemplate,omitzero"`
@@ -88,7 +88,7 @@ func (c *catalog) addResource(t Target, def routefile.MCPDef) error {
 		return fmt.Errorf("the resource name %q is taken by operation %s", def.Name, other)
 	}
 	c.names[def.Name] = t.Definition.ID
-	shown := listed{
+	shown := listEntry{
 		Name: def.Name, Title: def.Name, Description: def.Description, Meta: def.Meta,
 		// The list does not ask the route.
 		MimeType: cmp.Or(def.MimeType, mediaType(http.Header{"Content-Type": {t.MediaType}}), t.Definition.Answer, plainText),
@@ -106,7 +106,7 @@ func (c *catalog) addResource(t Target, def routefile.MCPDef) error {
 		shown.URITemplate = def.URI
 		return c.templates.put(t, def.URI, shown, entry{resource: r})
 	}
-	key := normal(def.URI)
+	key := normalURI(def.URI)
 	if i, taken := c.resources.byKey[key]; taken {
 		return fmt.Errorf("the uri %q is that of operation %s, too", def.URI, c.resources.entries[i].target.Definition.ID)
 	}
@@ -121,7 +121,7 @@ func (c *catalog) addResource(t Target, def routefile.MCPDef) error {
 }
 
 // put adds an entry under its key, which is new.
-func (s *shelf) put(t Target, key string, shown listed, e entry) error {
+func (s *shelf) put(t Target, key string, shown listEntry, e entry) error {
 	encoded, err := json.Marshal(shown)
 	if err != nil {
 		return fmt.Errorf("encode the list's entry: %w", err)
@@ -145,7 +145,7 @@ func (s *shelf) seal() {
 
 // resolve finds the resource of a uri, if the caller may read it, and the call that reads it.
 func (c *catalog) resolve(ctx context.Context, uri string, r *route.Request) (*entry, *routefile.Call) {
-	uri = normal(uri)
+	uri = normalURI(uri)
 	if found := c.resources.find(uri, r); found != nil {
 		return found, found.resource.fixed
 	}

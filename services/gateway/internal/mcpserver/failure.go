@@ -70,7 +70,7 @@ func (f *failure) httpStatus(q *request) int {
 }
 
 // answer makes an answer to q from the failure. q is nil when there is no message.
-func (f *failure) answer(q *request) *answer {
+func (f *failure) answer(q *request) *messageAnswer {
 	id := jsontext.Value("null")
 	if q != nil && len(q.id) > 0 {
 		id = q.id
@@ -86,7 +86,7 @@ func (f *failure) answer(q *request) *answer {
 		b = append(b, `,"data":`...)
 		b = append(b, f.data...)
 	}
-	return &answer{status: f.httpStatus(q), body: append(b, "}}"...), code: f.code}
+	return &messageAnswer{status: f.httpStatus(q), body: append(b, "}}"...), code: f.code}
 }
 
 func (f *failure) response(q *request) *route.Response { return f.answer(q).response() }

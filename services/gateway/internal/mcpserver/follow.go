@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// lookEvery is how often a stream checks for changes, and checks whether its client may still get them. So no
+	// lookInterval is how often a stream checks for changes, and checks whether its client may still get them. So no
 	// resource is reported more often than that.
-	lookEvery = time.Second
+	lookInterval = time.Second
 	// quiet is the number of checks without changes after which a client gets a comment: proxies close streams that
 	// are silent for a minute.
 	quiet = 15
@@ -29,8 +29,8 @@ const (
 	lookTime = 2 * time.Second
 )
 
-// followed is a resource that a client follows.
-type followed struct {
+// followedResource is a resource that a client follows.
+type followedResource struct {
 	entry *entry
 	uri   string // as the client has written it
 }
@@ -57,7 +57,7 @@ func (q *request) subscriptions() (uris []string, failed *failure) {
 
 // followed returns the resources that a message asks to follow, if the caller may read them and their changes are
 // reported. The caller must be authenticated by something that can be checked again later.
-func (s *server) followed(r *route.Request, q *request) []followed {
+func (s *server) followed(r *route.Request, q *request) []followedResource {
 	if q == nil || q.method != methodListen || q.era != modern || len(q.id) == 0 ||
 		r.Runtime.Changes == nil || r.Principal == nil || r.Admitter == nil {
 		return nil
@@ -66,26 +66,26 @@ func (s *server) followed(r *route.Request, q *request) []followed {
 	if failed != nil {
 		return nil
 	}
-	var list []followed
+	var list []followedResource
 	seen := make(map[string]bool)
 	for _, uri := range uris {
-		key := normal(uri)
+		key := normalURI(uri)
 		if seen[key] {
 			continue
 		}
 		seen[key] = true
 		e := s.catalog.resources.find(key, r)
-		if e == nil || len(e.resource.changes) == 0 || slices.ContainsFunc(list, func(f followed) bool { return f.entry == e }) {
+		if e == nil || len(e.resource.changes) == 0 || slices.ContainsFunc(list, func(f followedResource) bool { return f.entry == e }) {
 			continue
 		}
-		list = append(list, followed{e, uri})
+		list = append(list, followedResource{e, uri})
 	}
 	return list
 }
 
 // follow answers with a stream that reports which of the resources have changed. The stream ends when the client
 // leaves, may not read them any more, or the process stops.
-func (s *server) follow(r *route.Request, q *request, list []followed) *route.Response {
+func (s *server) follow(r *route.Request, q *request, list []followedResource) *route.Response {
 	r.Record.MCP(q.method, "")
 	return &route.Response{
 		Status: http.StatusOK,
@@ -105,7 +105,7 @@ func (s *server) follow(r *route.Request, q *request, list []followed) *route.Re
 				return
 			}
 			f := &following{server: s, request: r, q: q, list: list}
-			if f.tell(ctx, w, follower) {
+			if f.sendChanges(ctx, w, follower) {
 				send(w, s.appendEnded(nil, q))
 			}
 		},
@@ -129,12 +129,12 @@ type following struct {
 	server  *server
 	request *route.Request
 	q       *request
-	list    []followed
+	list    []followedResource
 }
 
-// tell sends changes until there are none left; false: the client is gone.
-func (f *following) tell(ctx context.Context, w http.ResponseWriter, follower route.Follower) bool {
-	looks := time.NewTicker(lookEvery)
+// sendChanges sends changes until there are none left; false: the client is gone.
+func (f *following) sendChanges(ctx context.Context, w http.ResponseWriter, follower route.Follower) bool {
+	looks := time.NewTicker(lookInterval)
 	defer looks.Stop()
 	for silent := 0; ; {
 		select {
@@ -144,7 +144,7 @@ func (f *following) tell(ctx context.Context, w http.ResponseWriter, follower ro
 			return true
 		case <-looks.C:
 		}
-		if !f.holds(ctx) {
+		if !f.stillPermitted(ctx) {
 			return true
 		}
 		b := f.appendChanged(nil, follower.Kinds())
@@ -161,16 +161,16 @@ func (f *following) tell(ctx context.Context, w http.ResponseWriter, follower ro
 	}
 }
 
-// holds reports whether the caller would still be let in, and may still read all of the resources.
-func (f *following) holds(ctx context.Context) bool {
+// stillPermitted reports whether the caller would still be let in, and may still read all of the resources.
+func (f *following) stillPermitted(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
 	now := f.request.Admitter.Again(ctx, f.request)
 	return now != nil && now.Account == f.request.Principal.Account && f.server.route.Permits(now) &&
-		!slices.ContainsFunc(f.list, func(one followed) bool { return !one.permits(now) })
+		!slices.ContainsFunc(f.list, func(one followedResource) bool { return !one.permits(now) })
 }
 
-func (f followed) permits(principal *apikey.Principal) bool {
+func (f followedResource) permits(principal *apikey.Principal) bool {
 	return f.entry.target.Route.Permits(principal)
 }
 
@@ -188,7 +188,7 @@ func (f *following) appendChanged(b []byte, kinds []string) []byte {
 }
 
 // appendAcknowledged appends the first event of a stream: the list of the resources that it reports.
-func appendAcknowledged(b []byte, id jsontext.Value, list []followed) []byte {
+func appendAcknowledged(b []byte, id jsontext.Value, list []followedResource) []byte {
 	m := []byte(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{`)
 	if len(list) > 0 {
 		uris := make([]string, len(list))
@@ -203,7 +203,7 @@ func appendAcknowledged(b []byte, id jsontext.Value, list []followed) []byte {
 
 // appendEnded appends the last event of a stream: the answer to the request that opened it.
 func (s *server) appendEnded(b []byte, q *request) []byte {
-	end := result(q, 128)
+	end := beginResult(q, 128)
 	end.body = append(append(end.body, `{"resultType":"complete","_meta":{"io.modelcontextprotocol/subscriptionId":`...), q.id...)
 	end.body = append(append(end.body, `,"io.modelcontextprotocol/serverInfo":`...), s.identity...)
 	end.body = append(end.body, "}}"...)

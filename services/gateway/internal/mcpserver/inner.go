@@ -13,16 +13,16 @@ import (
 	"waybill.dev/services/gateway/internal/routefile"
 )
 
-// inner makes the request for a route from the request for the MCP route. The caller and its address
+// innerRequest makes the request for a route from the request for the MCP route. The caller and its address
 // stay; headers of the transport are removed. Identical calls may be shared, and policies may change
 // what they get.
-func inner(r *route.Request, q *request, of *routefile.Operation, call *routefile.Call) *route.Request {
+func innerRequest(r *route.Request, q *request, op *routefile.Operation, call *routefile.Call) *route.Request {
 	request := &route.Request{
 		TLS:         r.TLS,
 		Certificate: r.Certificate,
 		Identity:    r.Identity,
 
-		Method:    of.Method,
+		Method:    op.Method,
 		Path:      call.Path,
 		Params:    maps.Clone(call.Params),
 		Query:     route.ParseQuery(&url.URL{RawQuery: call.Query}),

@@ -49,8 +49,8 @@ func (s *shelf) find(key string, r *route.Request) *entry {
 
 // list answers with a page of the entries that the caller may use. The others are left out before
 // the list is divided into pages, so that no page is empty because of them.
-func (s *server) list(r *route.Request, q *request, from *shelf) *answer {
-	first, ok := from.after(q)
+func (s *server) list(r *route.Request, q *request, from *shelf) *messageAnswer {
+	first, ok := from.pageStart(q)
 	if !ok {
 		return invalidParams("The cursor is not one of this list.").answer(q)
 	}
@@ -63,7 +63,7 @@ func (s *server) list(r *route.Request, q *request, from *shelf) *answer {
 	var own []*ownTool
 	if from == &s.catalog.tools {
 		var searches bool
-		entries, searches = s.few(r, entries)
+		entries, searches = s.defaultTools(r, entries)
 		if first == 0 {
 			own = slices.DeleteFunc(slices.Clone(s.own), func(t *ownTool) bool { return !searches && t.name != readResource })
 		}
@@ -79,7 +79,7 @@ func (s *server) list(r *route.Request, q *request, from *shelf) *answer {
 	for _, e := range page {
 		size += len(e.shown(schemas)) + 1
 	}
-	a := result(q, size)
+	a := beginResult(q, size)
 	a.body = append(a.body, `{"`...)
 	a.body = append(a.body, from.member...)
 	a.body = append(a.body, `":[`...)
@@ -102,8 +102,8 @@ func (s *server) list(r *route.Request, q *request, from *shelf) *answer {
 	return s.endCacheable(a, q, s.listTTL, s.scope)
 }
 
-// after returns the index at which the requested page begins.
-func (s *shelf) after(q *request) (int, bool) {
+// pageStart returns the index at which the requested page begins.
+func (s *shelf) pageStart(q *request) (int, bool) {
 	if kind := q.params.Cursor.Kind(); kind == 0 || kind == kindNull {
 		return 0, true
 	}
@@ -124,14 +124,14 @@ func (s *shelf) after(q *request) (int, bool) {
 const private = "private"
 
 // endCacheable ends a result that clients may keep for so many milliseconds, in a scope.
-func (s *server) endCacheable(a *answer, q *request, ttl int, scope string) *answer {
+func (s *server) endCacheable(a *messageAnswer, q *request, ttl int, scope string) *messageAnswer {
 	a.body = strconv.AppendInt(append(a.body, `,"ttlMs":`...), int64(ttl), 10)
 	a.body = append(append(append(a.body, `,"cacheScope":"`...), scope...), '"')
 	return s.end(a, q)
 }
 
 // end ends a result.
-func (s *server) end(a *answer, q *request) *answer {
+func (s *server) end(a *messageAnswer, q *request) *messageAnswer {
 	if q.era == modern {
 		a.body = append(a.body, `,"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":`...)
 		a.body = append(a.body, s.identity...)

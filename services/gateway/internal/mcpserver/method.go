@@ -30,9 +30,9 @@ const (
 )
 
 // answer answers a message. It returns nil when q is nil, which is a message that needs no answer.
-func (s *server) answer(ctx context.Context, r *route.Request, q *request) *answer {
+func (s *server) answer(ctx context.Context, r *route.Request, q *request) *messageAnswer {
 	if q == nil || len(q.id) == 0 {
-		return accepted()
+		return acceptedAnswer()
 	}
 	a := s.dispatch(ctx, r, q)
 	method := q.method
@@ -48,7 +48,7 @@ func (s *server) answer(ctx context.Context, r *route.Request, q *request) *answ
 	return a
 }
 
-func (s *server) dispatch(ctx context.Context, r *route.Request, q *request) *answer {
+func (s *server) dispatch(ctx context.Context, r *route.Request, q *request) *messageAnswer {
 	switch q.method {
 	case methodListTools:
 		return s.list(r, q, &s.catalog.tools)
@@ -81,7 +81,7 @@ func (s *server) dispatch(ctx context.Context, r *route.Request, q *request) *an
 }
 
 // withParams answers a method with params.
-func (s *server) withParams(q *request) *answer {
+func (s *server) withParams(q *request) *messageAnswer {
 	switch {
 	case q.era == modern && q.method != "completion/complete":
 		return noMethod().answer(q)
@@ -98,7 +98,7 @@ func (s *server) withParams(q *request) *answer {
 // listen answers a subscription without any changes to report. Changes of lists are never announced
 // (listChanged is false): each request for a list gets the current one. So the stream ends right
 // after its beginning.
-func (s *server) listen(q *request) *answer {
+func (s *server) listen(q *request) *messageAnswer {
 	if q.era != modern {
 		return noMethod().answer(q)
 	}
@@ -108,7 +108,7 @@ func (s *server) listen(q *request) *answer {
 	if _, failed := q.subscriptions(); failed != nil {
 		return failed.answer(q)
 	}
-	return &answer{status: http.StatusOK, body: s.appendEnded(appendAcknowledged(nil, q.id, nil), q), stream: true}
+	return &messageAnswer{status: http.StatusOK, body: s.appendEnded(appendAcknowledged(nil, q.id, nil), q), stream: true}
 }
 
 // isBatch reports whether a body is an array.
@@ -138,7 +138,7 @@ func (s *server) batch(ctx context.Context, r *route.Request) *route.Response {
 		one := *r
 		one.Body = message
 		q, failed := read(&one)
-		var a *answer
+		var a *messageAnswer
 		switch {
 		case failed != nil:
 			a = failed.answer(q)
@@ -154,8 +154,8 @@ func (s *server) batch(ctx context.Context, r *route.Request) *route.Response {
 		}
 	}
 	if body == nil {
-		return accepted().response()
+		return acceptedAnswer().response()
 	}
 	body[0] = '['
-	return (&answer{status: 200, body: append(body, ']')}).response()
+	return (&messageAnswer{status: 200, body: append(body, ']')}).response()
 }

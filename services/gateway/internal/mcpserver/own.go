@@ -24,18 +24,18 @@ type ownTool struct {
 	name   string
 	json   []byte // the tool in the list
 	schema *jsonschema.Schema
-	call   func(ctx context.Context, r *route.Request, q *request, arguments jsontext.Value) *answer
+	call   func(ctx context.Context, r *route.Request, q *request, arguments jsontext.Value) *messageAnswer
 }
 
 // ownTools makes the tools of the server itself that its settings ask for.
 func (s *server) ownTools(settings settings) ([]*ownTool, error) {
 	var tools []*ownTool
-	add := func(name, title, description, schema string, readOnly bool, call func(context.Context, *route.Request, *request, jsontext.Value) *answer) error {
+	add := func(name, title, description, schema string, readOnly bool, call func(context.Context, *route.Request, *request, jsontext.Value) *messageAnswer) error {
 		hints := `{"title":` + string(appendText(nil, title)) + `,"readOnlyHint":true,"openWorldHint":false}`
 		if !readOnly {
 			hints = `{"title":` + string(appendText(nil, title)) + `,"readOnlyHint":false,"destructiveHint":true,"idempotentHint":false,"openWorldHint":false}`
 		}
-		encoded, err := json.Marshal(listed{Name: name, Title: title, Description: description, InputSchema: jsontext.Value(schema), Annotations: jsontext.Value(hints)})
+		encoded, err := json.Marshal(listEntry{Name: name, Title: title, Description: description, InputSchema: jsontext.Value(schema), Annotations: jsontext.Value(hints)})
 		if err != nil {
 			return err
 		}
@@ -86,7 +86,7 @@ func (s *server) ownTool(name string, r *route.Request) *ownTool {
 }
 
 // answer checks the arguments and calls the tool.
-func (t *ownTool) answer(ctx context.Context, s *server, r *route.Request, q *request, arguments jsontext.Value) *answer {
+func (t *ownTool) answer(ctx context.Context, s *server, r *route.Request, q *request, arguments jsontext.Value) *messageAnswer {
 	q.tool = t.name
 	if violations := t.schema.Validate(ctx, arguments); len(violations) > 0 {
 		return s.textResult(q, describe(violations), true)
@@ -95,8 +95,8 @@ func (t *ownTool) answer(ctx context.Context, s *server, r *route.Request, q *re
 }
 
 // textResult answers with a tool's result that is a text.
-func (s *server) textResult(q *request, text string, isError bool) *answer {
-	a := result(q, len(text)*5/4)
+func (s *server) textResult(q *request, text string, isError bool) *messageAnswer {
+	a := beginResult(q, len(text)*5/4)
 	a.body = appendText(append(a.body, `{"content":[{"type":"text","text":`...), text)
 	a.body = append(a.body, "}]"...)
 	if isError {
@@ -106,7 +106,7 @@ func (s *server) textResult(q *request, text string, isError bool) *answer {
 }
 
 // callNamed calls the tool that the arguments name, as if the client had called it.
-func (s *server) callNamed(ctx context.Context, r *route.Request, q *request, arguments jsontext.Value) *answer {
+func (s *server) callNamed(ctx context.Context, r *route.Request, q *request, arguments jsontext.Value) *messageAnswer {
 	var name, given jsontext.Value
 	fields{"name": &name, "arguments": &given}.read(arguments)
 	named, _ := text(name)
@@ -114,7 +114,7 @@ func (s *server) callNamed(ctx context.Context, r *route.Request, q *request, ar
 }
 
 // answerFindTools answers with the tools that fit a question best, or with the names of all.
-func (s *server) answerFindTools(_ context.Context, r *route.Request, q *request, arguments jsontext.Value) *answer {
+func (s *server) answerFindTools(_ context.Context, r *route.Request, q *request, arguments jsontext.Value) *messageAnswer {
 	asked := struct {
 		Query   string  `json:"query"`
 		Toolset string  `json:"toolset"`
@@ -135,7 +135,7 @@ func (s *server) answerFindTools(_ context.Context, r *route.Request, q *request
 	if strings.TrimSpace(asked.Query) == "" {
 		b = append(append(b[:0], `{"names":`...), appendTexts(nil, keys(usable))...)
 	} else {
-		usable = rank(usable, asked.Query)
+		usable = rankTools(usable, asked.Query)
 		for _, e := range usable[:min(int(asked.Limit), len(usable))] {
 			if described > 0 && len(b)+len(e.json) > s.maxResult {
 				break
@@ -164,7 +164,7 @@ func keys(entries []*entry) []string {
 }
 
 // readForTool reads a piece of a resource, or lists all.
-func (s *server) readForTool(ctx context.Context, r *route.Request, q *request, arguments jsontext.Value) *answer {
+func (s *server) readForTool(ctx context.Context, r *route.Request, q *request, arguments jsontext.Value) *messageAnswer {
 	var asked struct {
 		URI    *string `json:"uri"`
 		Offset float64 `json:"offset"`
@@ -181,7 +181,7 @@ func (s *server) readForTool(ctx context.Context, r *route.Request, q *request, 
 	}
 	shown, body, readable := shownAs(r, found.resource.mimeType, response)
 	if !readable {
-		a := result(q, len(body)*3/2)
+		a := beginResult(q, len(body)*3/2)
 		a.body = append(a.body, `{"content":[{"type":"resource","resource":`...)
 		a.body = append(appendContent(a.body, *asked.URI, shown, false, body), "}]"...)
 		return s.end(a, q)
@@ -190,7 +190,7 @@ func (s *server) readForTool(ctx context.Context, r *route.Request, q *request, 
 	piece := cutText(string(rest), s.maxResult)
 	if len(piece) < len(rest) {
 		next := len(body) - len(rest) + len(piece)
-		piece += continued(len(body), next, "Go on with offset "+itoa(next)+".")
+		piece += cutNote(len(body), next, "Go on with offset "+itoa(next)+".")
 	}
 	return s.textResult(q, piece, false)
 }

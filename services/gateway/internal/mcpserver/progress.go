@@ -74,7 +74,7 @@ func (p *progress) report(done, total float64, message string) {
 }
 
 // end sends the answer.
-func (p *progress) end(a *answer) {
+func (p *progress) end(a *messageAnswer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ended = true

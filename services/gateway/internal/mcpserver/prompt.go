@@ -47,7 +47,7 @@ func (c *catalog) addPrompt(t Target, def routefile.MCPDef) error {
 	if own.arguments, err = readArguments(input); err != nil {
 		return fmt.Errorf("its request is no prompt's arguments: %w", err)
 	}
-	shown := listed{Name: def.Name, Title: def.Name, Description: def.Description, Arguments: own.arguments, Meta: def.Meta}
+	shown := listEntry{Name: def.Name, Title: def.Name, Description: def.Description, Arguments: own.arguments, Meta: def.Meta}
 	return c.prompts.put(t, def.Name, shown, entry{prompt: own})
 }
 

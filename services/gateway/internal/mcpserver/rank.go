@@ -36,9 +36,9 @@ func words(text string) []string {
 	return all
 }
 
-// rank returns the tools that share a word with the question, the best first. The fewer tools have
+// rankTools returns the tools that share a word with the question, the best first. The fewer tools have
 // a word, the more it counts.
-func rank(entries []*entry, question string) []*entry {
+func rankTools(entries []*entry, question string) []*entry {
 	scores := make(map[*entry]float64)
 	asked := words(question)
 	slices.Sort(asked)

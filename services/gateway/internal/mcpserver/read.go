@@ -22,7 +22,7 @@ type resource struct {
 }
 
 // readResource answers with the answer of the resource's route.
-func (s *server) readResource(ctx context.Context, r *route.Request, q *request) *answer {
+func (s *server) readResource(ctx context.Context, r *route.Request, q *request) *messageAnswer {
 	uri, ok := text(q.params.URI)
 	if !ok {
 		return invalidParams("The member uri is missing or is not a text.").answer(q)
@@ -32,7 +32,7 @@ func (s *server) readResource(ctx context.Context, r *route.Request, q *request)
 		return failed.answer(q)
 	}
 	shown, body, readable := shownAs(r, found.resource.mimeType, response)
-	a := result(q, len(uri)+len(body)*3/2)
+	a := beginResult(q, len(uri)+len(body)*3/2)
 	a.body = append(a.body, `{"contents":[`...)
 	a.body = append(appendContent(a.body, uri, shown, readable, body), ']')
 	return s.endCacheable(a, q, 0, private)
@@ -47,7 +47,7 @@ func (s *server) fetch(ctx context.Context, r *route.Request, q *request, uri st
 	if found == nil {
 		return nil, nil, notFound(q, uri, 0)
 	}
-	response := found.target.Route.Call(ctx, inner(r, q, found.target.Definition, call))
+	response := found.target.Route.Call(ctx, innerRequest(r, q, found.target.Definition, call))
 	switch {
 	case response.Status == http.StatusNotFound:
 		return nil, nil, notFound(q, uri, response.Status)

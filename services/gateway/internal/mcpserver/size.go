@@ -25,8 +25,8 @@ func cutText(text string, most int) string {
 	return strings.ToValidUTF8(text[:most], "")
 }
 
-// continued returns the note that a text was cut, and how to read on.
-func continued(whole, shown int, next string) string {
+// cutNote returns the note that a text was cut, and how to read on.
+func cutNote(whole, shown int, next string) string {
 	return "\n\n[The result ends here, at byte " + itoa(shown) + " of " + itoa(whole) + ". " + next + "]"
 }
 

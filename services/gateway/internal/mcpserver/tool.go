@@ -47,7 +47,7 @@ func (c *catalog) addTool(t Target, def routefile.MCPDef, s settings) error {
 	if err != nil {
 		return fmt.Errorf("its request can't become a tool's arguments: %w; leave it out of the server's operations, or set mcp/enabled to false", err)
 	}
-	shown := listed{
+	shown := listEntry{
 		Name: def.Name, Title: title(def), Description: def.Description,
 		InputSchema: input, Annotations: def.Annotations, Meta: def.Meta,
 	}
@@ -55,7 +55,7 @@ func (c *catalog) addTool(t Target, def routefile.MCPDef, s settings) error {
 	if err != nil {
 		return fmt.Errorf("its input can't be a tool's: %w", err)
 	}
-	own := &tool{headers: headers, further: further(input)}
+	own := &tool{headers: headers, further: howToGoOn(input)}
 	if len(s.DefaultTools) > 0 {
 		own.terms = terms(def.Name, shown.Title, def.Description, t.Definition.Tags)
 	}
@@ -72,8 +72,8 @@ func (c *catalog) addTool(t Target, def routefile.MCPDef, s settings) error {
 	return c.tools.put(t, def.Name, shown, entry{tool: own})
 }
 
-// further says how to call a tool again after its answer was cut, using the arguments that it has.
-func further(input jsontext.Value) string {
+// howToGoOn says how to call a tool again after its answer was cut, using the arguments that it has.
+func howToGoOn(input jsontext.Value) string {
 	var properties jsontext.Value
 	fields{"properties": &properties}.read(input)
 	has := make(map[string]bool)
@@ -94,7 +94,7 @@ func further(input jsontext.Value) string {
 
 // promise gives a tool its output schema, if every answer that the document knows has one. A
 // client takes a result that does not fit for a failure, though the call has taken effect.
-func (own *tool) promise(operation *routefile.Operation, shown listed) error {
+func (own *tool) promise(operation *routefile.Operation, shown listEntry) error {
 	schemas := operation.File.Schemas
 	// Before 2026-07-28, clients refuse a tool with an output that is no object.
 	if len(operation.Outputs) == 0 || slices.ContainsFunc(operation.Outputs, func(at string) bool { return !schemas.IsObject(at) }) {
@@ -160,7 +160,7 @@ func (x *exchange) toolResult(ctx context.Context, response *route.Response) *mc
 	isError := response.Status < 200 || response.Status > 299
 	answered := mediaType(response.Header)
 	if answered == native && !isError {
-		return x.cut(x.kept(ctx, response.Status, readNative(response.Body)))
+		return x.cut(x.fitOrFail(ctx, response.Status, readNative(response.Body)))
 	}
 	if isCoded(response.Header) {
 		return toolError("The tool's route answers with a Content-Encoding, which a tool can't show.")
@@ -178,7 +178,7 @@ func (x *exchange) toolResult(ctx context.Context, response *route.Response) *mc
 			result.StructuredContent = json.RawMessage(value)
 		}
 	}
-	return x.cut(x.kept(ctx, response.Status, result))
+	return x.cut(x.fitOrFail(ctx, response.Status, result))
 }
 
 // cut shortens a result that is longer than clients accept.
@@ -201,7 +201,7 @@ func (x *exchange) cut(result *mcp.CallToolResult) *mcp.CallToolResult {
 			room += len(structured)
 		}
 		shown := cutText(said.Text, room)
-		told := continued(len(said.Text), len(shown), x.entry.tool.further)
+		told := cutNote(len(said.Text), len(shown), x.entry.tool.further)
 		result.Content = append(result.Content[:i:i], &mcp.TextContent{Text: shown + told})
 		break
 	}
@@ -211,10 +211,10 @@ func (x *exchange) cut(result *mcp.CallToolResult) *mcp.CallToolResult {
 // promised reports whether the client knows a schema of the tool's output.
 func (x *exchange) promised() bool { return x.schemas && x.entry.tool.output != nil }
 
-// kept returns the result if it fits the tool's output schema. Otherwise it returns a result that says what
+// fitOrFail returns the result if it fits the tool's output schema. Otherwise it returns a result that says what
 // has happened: a client would hide a result that does not fit from its AI model, and the model would call
 // again.
-func (x *exchange) kept(ctx context.Context, status int, result *mcp.CallToolResult) *mcp.CallToolResult {
+func (x *exchange) fitOrFail(ctx context.Context, status int, result *mcp.CallToolResult) *mcp.CallToolResult {
 	if !x.promised() || result.IsError {
 		return result
 	}

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// normal returns the normal spelling of a URI, which is the same for all URIs with the same
+// normalURI returns the normal spelling of a URI, which is the same for all URIs with the same
 // meaning: the URL libraries of clients rewrite the URIs of a list. In the normal spelling, the
 // scheme is in lower case, a character is escaped only if it must be, and URIs of the web's own
 // schemes have the host in lower case, no default port, and a path.
-func normal(uri string) string {
+func normalURI(uri string) string {
 	uri = lowerScheme(escape(uri))
 	if !strings.HasPrefix(uri, "http://") && !strings.HasPrefix(uri, "https://") {
 		return uri

@@ -58,9 +58,9 @@ func seeing(r *route.Request) func(*entry) bool {
 	}
 }
 
-// few returns those of the caller's tools that are listed by default. Found reports whether the
+// defaultTools returns those of the caller's tools that are listed by default. Found reports whether the
 // tools to find the others are listed, too.
-func (s *server) few(r *route.Request, entries []*entry) (listed []*entry, found bool) {
+func (s *server) defaultTools(r *route.Request, entries []*entry) (listed []*entry, found bool) {
 	if !s.searches() || len(entries) <= manyTools || len(toolsets(r)) > 0 {
 		return entries, false
 	}

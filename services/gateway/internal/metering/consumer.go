@@ -59,15 +59,15 @@ type consumer struct {
 	reading    chan struct{} // has room for one: held by the goroutine that reads
 	failed     atomic.Bool   // the last reading failed
 
-	mu         sync.Mutex
-	known      bool // was read at least once
-	readAt     time.Time
-	ends       time.Time // the first end of a period; zero: there is none
-	entitled   *metering.Entitlements
-	allowances []allowance
-	closed     closed
-	unwritten  []unwritten
-	inFlight   map[event]metering.Count
+	mu           sync.Mutex
+	known        bool // was read at least once
+	readAt       time.Time
+	ends         time.Time // the first end of a period; zero: there is none
+	entitlements *metering.Entitlements
+	allowances   []allowance
+	closed       closedHours
+	unwritten    []unwritten
+	inFlight     map[event]metering.Count
 }
 
 // age returns how old the knowledge is, and whether a period has ended since.
@@ -83,25 +83,25 @@ func (c *consumer) idle(now time.Time) bool {
 	return now.Sub(c.readAt) > forgetAfter && len(c.inFlight) == 0
 }
 
-func (c *consumer) closedSums() closed {
+func (c *consumer) closedSums() closedHours {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.closed
 }
 
-// tried notes that reading has failed, so that it is not tried again at each request.
-func (c *consumer) tried(at time.Time) {
+// noteFailure notes that reading has failed, so that it is not tried again at each request.
+func (c *consumer) noteFailure(at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.readAt = at
 	if !c.ends.IsZero() && !at.Before(c.ends) {
-		c.roll(at)
+		c.beginPeriods(at)
 	}
 }
 
-// roll begins new periods without the database: only the counts of this process are known for them.
+// beginPeriods begins new periods without the database: only the counts of this process are known for them.
 // c.mu is held.
-func (c *consumer) roll(at time.Time) {
+func (c *consumer) beginPeriods(at time.Time) {
 	c.ends = time.Time{}
 	for i := range c.allowances {
 		a := &c.allowances[i]
@@ -109,7 +109,7 @@ func (c *consumer) roll(at time.Time) {
 			continue
 		}
 		if !at.Before(a.end) {
-			a.start, a.end = a.Period.Period(c.entitled.Anchor, at)
+			a.start, a.end = a.Period.Period(c.entitlements.Anchor, at)
 			a.base = 0
 		}
 		c.endsWith(a.end)
@@ -123,17 +123,17 @@ func (c *consumer) endsWith(end time.Time) {
 }
 
 // apply applies a reading. Counts that the database has by now are removed from the unwritten ones.
-func (c *consumer) apply(r *reading, at time.Time) {
+func (c *consumer) apply(r *consumerState, at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.known, c.readAt, c.ends = true, at, time.Time{}
-	c.entitled, c.allowances, c.closed = r.entitled, r.allowances, r.closed
+	c.entitlements, c.allowances, c.closed = r.entitlements, r.allowances, r.closed
 	for i := range c.allowances {
 		if c.allowances[i].Meter != nil {
 			c.endsWith(c.allowances[i].end)
 		}
 	}
-	if r.entitled == nil {
+	if r.entitlements == nil {
 		return // batch was not read
 	}
 	left := c.unwritten[:0]
@@ -152,12 +152,12 @@ type use struct {
 	free  bool // checked but not counted
 }
 
-// take checks a request and, if it is allowed, counts it as in flight. Known: the database could be
+// begin checks a request and, if it is allowed, counts it as in flight. Known: the database could be
 // read.
-func (c *consumer) take(wanted []route.Use, dims route.Dims, now time.Time, known bool) ([]use, error) {
+func (c *consumer) begin(wanted []route.Use, dims route.Dims, now time.Time, known bool) ([]use, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.entitled == nil {
+	if c.entitlements == nil {
 		if c.known || known {
 			return nil, errNoPlan
 		}
@@ -174,7 +174,7 @@ func (c *consumer) take(wanted []route.Use, dims route.Dims, now time.Time, know
 	}
 	for _, u := range taken {
 		if !u.free {
-			c.fly(u, 1)
+			c.addInFlight(u, 1)
 		}
 	}
 	return taken, nil
@@ -223,8 +223,8 @@ func (c *consumer) used(a *allowance, hour time.Time) int64 {
 	return used
 }
 
-// fly adds a use to those in flight, or removes it. c.mu is held.
-func (c *consumer) fly(u use, sign int64) {
+// addInFlight adds a use to those in flight, or removes it. c.mu is held.
+func (c *consumer) addInFlight(u use, sign int64) {
 	n := c.inFlight[u.event]
 	n.Events += sign * u.n.Events
 	n.Total += sign * u.n.Total
@@ -244,7 +244,7 @@ func (c *consumer) end(m *Meters, taken []use, counts bool, status string) {
 		if u.free {
 			continue
 		}
-		c.fly(u, -1)
+		c.addInFlight(u, -1)
 		if !counts {
 			continue
 		}

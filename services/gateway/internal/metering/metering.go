@@ -88,8 +88,8 @@ func (m *Meters) Begin(ctx context.Context, who *apikey.Principal, use []route.U
 	}
 	c := m.consumer(who)
 	now := m.options.Now()
-	known := m.fresh(ctx, c, now)
-	taken, err := c.take(use, dims, now, known)
+	known := m.ensureFresh(ctx, c, now)
+	taken, err := c.begin(use, dims, now, known)
 	if err != nil {
 		return nil, err
 	}
@@ -128,8 +128,8 @@ func (m *Meters) sweep() {
 	}
 }
 
-// fresh makes sure that the knowledge about a consumer is not stale; false: it can't be read now.
-func (m *Meters) fresh(ctx context.Context, c *consumer, now time.Time) bool {
+// ensureFresh makes sure that the knowledge about a consumer is not stale; false: it can't be read now.
+func (m *Meters) ensureFresh(ctx context.Context, c *consumer, now time.Time) bool {
 	age, ended := c.age(now)
 	switch {
 	case age < refreshAfter && !ended:
@@ -169,7 +169,7 @@ func (m *Meters) refresh(ctx context.Context, c *consumer) {
 			m.options.Logger.WarnContext(ctx, "the usage of consumers can't be read; the last known one counts", "error", err)
 		}
 		c.failed.Store(true)
-		c.tried(began)
+		c.noteFailure(began)
 		return
 	}
 	m.failing.Store(false)
@@ -177,16 +177,16 @@ func (m *Meters) refresh(ctx context.Context, c *consumer) {
 	c.apply(read, began)
 }
 
-// reading is what the database knows about a consumer.
-type reading struct {
-	entitled   *metering.Entitlements // nil: the consumer has no plan
-	allowances []allowance
-	batch      int64
-	closed     closed
+// consumerState is what the database knows about a consumer.
+type consumerState struct {
+	entitlements *metering.Entitlements // nil: the consumer has no plan
+	allowances   []allowance
+	batch        int64
+	closed       closedHours
 }
 
-// closed are sums of hours that no longer change, by features.
-type closed struct {
+// closedHours are sums of hours that no longer change, by features.
+type closedHours struct {
 	before time.Time // the first hour that is not included
 	plan   string
 	sums   map[string]closedSum
@@ -197,26 +197,26 @@ type closedSum struct {
 	used  int64
 }
 
-func (m *Meters) read(ctx context.Context, c *consumer, now time.Time) (*reading, error) {
+func (m *Meters) read(ctx context.Context, c *consumer, now time.Time) (*consumerState, error) {
 	found, err := m.options.Store.Entitlements(ctx, []string{c.id})
 	if err != nil {
 		return nil, fmt.Errorf("read plan: %w", err)
 	}
-	r := &reading{entitled: found[c.id]}
-	if r.entitled == nil {
+	r := &consumerState{entitlements: found[c.id]}
+	if r.entitlements == nil {
 		return r, nil
 	}
-	r.closed = closed{now.UTC().Truncate(time.Hour).Add(-time.Hour), r.entitled.Plan.ID, map[string]closedSum{}}
+	r.closed = closedHours{now.UTC().Truncate(time.Hour).Add(-time.Hour), r.entitlements.Plan.ID, map[string]closedSum{}}
 	hours, err := m.options.Store.HoursOf(ctx, m.options.Counts.Writer(), []string{c.id}, r.closed.before, time.Time{})
 	if err != nil {
 		return nil, fmt.Errorf("read usage: %w", err)
 	}
 	r.batch = hours.Batch
 	before := c.closedSums()
-	for _, g := range r.entitled.Grants(now) {
+	for _, g := range r.entitlements.Grants(now) {
 		a := allowance{Grant: g}
 		if g.Meter != nil {
-			a.start, a.end = g.Period.Period(r.entitled.Anchor, now)
+			a.start, a.end = g.Period.Period(r.entitlements.Anchor, now)
 			sum, ok := before.sum(&r.closed, g.FeatureKey, a.start)
 			if !ok && a.start.Before(r.closed.before) {
 				if sum, err = m.options.Store.Used(ctx, c.id, &g, a.start, r.closed.before); err != nil {
@@ -235,7 +235,7 @@ func (m *Meters) read(ctx context.Context, c *consumer, now time.Time) (*reading
 }
 
 // sum returns a sum if it is still of the same hours.
-func (c closed) sum(now *closed, feature string, start time.Time) (int64, bool) {
+func (c closedHours) sum(now *closedHours, feature string, start time.Time) (int64, bool) {
 	known, ok := c.sums[feature]
 	if !ok || c.plan != now.plan || !c.before.Equal(now.before) || !known.start.Equal(start) {
 		return 0, false

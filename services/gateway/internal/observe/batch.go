@@ -28,7 +28,7 @@ func newBatch(writer string, number int64, calls map[traffic.CallKey]*traffic.Ca
 
 // request returns the row of a request. It shares no memory with the request, because texts of the
 // request are parts of its header.
-func (k *kept) request() traffic.Request {
+func (k *keptRequest) request() traffic.Request {
 	record, noted := k.record, &k.noted
 	request := traffic.Request{
 		Deployment: k.deployment, BuildID: k.build, Consumer: k.consumer,

@@ -7,8 +7,8 @@ import (
 )
 
 type metrics struct {
-	kept, notKept, dropped prometheus.Counter
-	lost, failures         prometheus.Counter
+	rowsKept, rowsNotKept, rowsDropped prometheus.Counter
+	requestsUncounted, writeFailures   prometheus.Counter
 }
 
 func newMetrics(r prometheus.Registerer, lag func() float64) *metrics {
@@ -16,26 +16,26 @@ func newMetrics(r prometheus.Registerer, lag func() float64) *metrics {
 		Name: "waybill_gateway_request_logs_total", Help: "Requests by what became of their row in the log: kept; not_kept, which is above the rate or dropped; and dropped among them, because the database was away for too long.",
 	}, []string{"result"})
 	m := &metrics{
-		kept: logged.WithLabelValues("kept"), notKept: logged.WithLabelValues("not_kept"), dropped: logged.WithLabelValues("dropped"),
-		lost: prometheus.NewCounter(prometheus.CounterOpts{
+		rowsKept: logged.WithLabelValues("kept"), rowsNotKept: logged.WithLabelValues("not_kept"), rowsDropped: logged.WithLabelValues("dropped"),
+		requestsUncounted: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "waybill_gateway_traffic_lost_total", Help: "Requests that could not be counted, because the database was away for too long.",
 		}),
-		failures: prometheus.NewCounter(prometheus.CounterOpts{
+		writeFailures: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "waybill_gateway_traffic_write_failures_total", Help: "Batches of counts and rows that could not be written and were tried again.",
 		}),
 	}
 	if r != nil {
-		r.MustRegister(logged, m.lost, m.failures, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		r.MustRegister(logged, m.requestsUncounted, m.writeFailures, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "waybill_gateway_traffic_lag_seconds", Help: "How long the oldest request has been waiting that is not in the counts of the database yet.",
 		}, lag))
 	}
 	return m
 }
 
-// written counts a batch that is in the database.
-func (m *metrics) written(b *traffic.Batch) {
-	m.kept.Add(float64(len(b.Rows)))
+// countWritten counts a batch that is in the database.
+func (m *metrics) countWritten(b *traffic.Batch) {
+	m.rowsKept.Add(float64(len(b.Rows)))
 	for _, n := range b.NotKept {
-		m.notKept.Add(float64(n))
+		m.rowsNotKept.Add(float64(n))
 	}
 }

@@ -70,7 +70,7 @@ type Recorder struct {
 	metrics *metrics
 
 	mu   sync.Mutex
-	next *gathered
+	next *trafficCounts
 	// room is how many requests more may be kept, at the rate, until the next take.
 	room          int
 	failed, other samples
@@ -85,18 +85,18 @@ type Recorder struct {
 	pending *traffic.Batch // that is being written; nil: none
 }
 
-// gathered are counts since a time.
-type gathered struct {
+// trafficCounts are counts since a time.
+type trafficCounts struct {
 	calls  map[traffic.CallKey]*traffic.Calls
 	meters map[metering.HourKey]metering.Count
 	since  time.Time // when the first call arrived; zero: there was none
 }
 
-// kept is a request for the log.
-type kept struct {
+// keptRequest is a request for the log.
+type keptRequest struct {
 	deployment, build, consumer string
 	record                      *route.Record
-	noted                       route.Noted
+	noted                       route.RequestNotes
 }
 
 // New returns a recorder. Nothing is written before Run.
@@ -106,7 +106,7 @@ func New(o Options) *Recorder {
 	}
 	r := &Recorder{options: o, writer: domain.RandomText(20), closed: time.Now(), credit: o.Rate}
 	r.metrics = newMetrics(o.Registerer, r.lag)
-	r.next = &gathered{calls: map[traffic.CallKey]*traffic.Calls{}}
+	r.next = &trafficCounts{calls: map[traffic.CallKey]*traffic.Calls{}}
 	r.room = int(r.credit)
 	return r
 }
@@ -121,8 +121,8 @@ func (r *Recorder) Of(deployment, build string) func(*route.Record) {
 
 // add counts a request, and keeps it if the sample includes it.
 func (r *Recorder) add(deployment, build string, record *route.Record) {
-	noted := record.Noted()
-	one := kept{deployment, build, consumerOf(noted), record, noted}
+	noted := record.Notes()
+	one := keptRequest{deployment, build, consumerOf(noted), record, noted}
 	key := traffic.CallKey{Deployment: deployment, Consumer: one.consumer, Minute: record.At.Unix() / 60, Status: record.Status}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -131,7 +131,7 @@ func (r *Recorder) add(deployment, build string, record *route.Record) {
 	}
 	calls := r.callsOf(key)
 	if calls == nil {
-		r.metrics.lost.Inc()
+		r.metrics.requestsUncounted.Inc()
 		return
 	}
 	calls.Calls++
@@ -160,7 +160,7 @@ func (r *Recorder) Meter(key metering.HourKey, n metering.Count) (batch int64) {
 	if _, known := r.next.meters[key]; !known && len(r.next.meters) >= maxKeys {
 		key.Dims = metering.Dims{}
 		if _, known := r.next.meters[key]; !known && len(r.next.meters) >= maxLost {
-			r.metrics.lost.Inc()
+			r.metrics.requestsUncounted.Inc()
 			return r.number + 1
 		}
 	}
@@ -189,7 +189,7 @@ func (r *Recorder) callsOf(key traffic.CallKey) *traffic.Calls {
 }
 
 // consumerOf returns the caller's name in statistics.
-func consumerOf(n route.Noted) string {
+func consumerOf(n route.RequestNotes) string {
 	switch p := n.Principal; {
 	case p == nil && n.Subject != "":
 		return domain.ConsumerOfCertificate(n.Subject)
@@ -214,7 +214,7 @@ const (
 )
 
 // add keeps a request if the sample of its deployment includes it, within the deployment's share of room.
-func (s *samples) add(one kept, room int) {
+func (s *samples) add(one keptRequest, room int) {
 	if *s == nil {
 		*s = make(samples)
 	}
@@ -234,8 +234,8 @@ func (s *samples) size() (n int) {
 	return n
 }
 
-// take empties the samples and returns n requests of them. Other deployments get what a deployment leaves of its share.
-func (s *samples) take(n int) (list []kept) {
+// takeShared empties the samples and returns n requests of them. Other deployments get what a deployment leaves of its share.
+func (s *samples) takeShared(n int) (list []keptRequest) {
 	all := slices.Collect(maps.Values(*s))
 	//nolint:gosec // which ones are kept is no secret
 	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
@@ -253,11 +253,11 @@ func (s *samples) take(n int) (list []kept) {
 // sample is a random part of the requests of a time: each request has the same chance to be in it.
 type sample struct {
 	seen int
-	kept []kept
+	kept []keptRequest
 }
 
 // add adds a request to the sample. If the sample is full with room requests, the request may replace another one.
-func (s *sample) add(one kept, room int) {
+func (s *sample) add(one keptRequest, room int) {
 	s.seen++
 	if len(s.kept) < room {
 		s.kept = append(s.kept, one)
@@ -272,7 +272,7 @@ func (s *sample) add(one kept, room int) {
 }
 
 // take empties the sample and returns n requests of it.
-func (s *sample) take(n int) []kept {
+func (s *sample) take(n int) []keptRequest {
 	list := s.kept
 	s.seen, s.kept = 0, nil
 	if n < len(list) {
@@ -283,10 +283,10 @@ func (s *sample) take(n int) []kept {
 	return list
 }
 
-// take ends the time of the samples and returns the requests to keep. r.mu is held.
-func (r *Recorder) take(now time.Time) []kept {
+// takeKept ends the time of the samples and returns the requests to keep. r.mu is held.
+func (r *Recorder) takeKept(now time.Time) []keptRequest {
 	failed := min(r.failed.size(), max(r.room/2, r.room-r.other.size()))
-	list := append(r.failed.take(failed), r.other.take(r.room-failed)...)
+	list := append(r.failed.takeShared(failed), r.other.takeShared(r.room-failed)...)
 	r.credit = min(r.credit-float64(len(list))+now.Sub(r.closed).Seconds()*r.options.Rate, r.options.Rate)
 	r.closed, r.room = now, int(max(r.credit, 0))
 	return list
@@ -363,7 +363,7 @@ func (r *Recorder) log(ctx context.Context, message string, err error) {
 // write writes the pending batch, or else what has gathered; false: it could not.
 func (r *Recorder) write(ctx context.Context) bool {
 	r.mu.Lock()
-	list := r.take(time.Now())
+	list := r.takeKept(time.Now())
 	var calls map[traffic.CallKey]*traffic.Calls
 	var meters map[metering.HourKey]metering.Count
 	number := r.number
@@ -371,12 +371,12 @@ func (r *Recorder) write(ctx context.Context) bool {
 		r.number++
 		number = r.number
 		calls, meters, r.oldest = r.next.calls, r.next.meters, r.next.since
-		r.next = &gathered{calls: make(map[traffic.CallKey]*traffic.Calls, len(calls))}
+		r.next = &trafficCounts{calls: make(map[traffic.CallKey]*traffic.Calls, len(calls))}
 	}
 	r.mu.Unlock()
 	for i := range list {
 		if len(r.rows) == maxRows {
-			r.metrics.dropped.Add(float64(len(list) - i))
+			r.metrics.rowsDropped.Add(float64(len(list) - i))
 			break
 		}
 		r.rows = append(r.rows, list[i].request())
@@ -395,7 +395,7 @@ func (r *Recorder) write(ctx context.Context) bool {
 		r.failedToWrite(ctx, err)
 		return false
 	}
-	r.metrics.written(r.pending)
+	r.metrics.countWritten(r.pending)
 	r.pending = nil
 	r.mu.Lock()
 	r.oldest = time.Time{}
@@ -406,12 +406,12 @@ func (r *Recorder) write(ctx context.Context) bool {
 // failedToWrite keeps the pending batch for the next try. If the failure is not that the database is away, the rows of the batch are
 // dropped: nothing must keep counts from being written.
 func (r *Recorder) failedToWrite(ctx context.Context, err error) {
-	r.metrics.failures.Inc()
+	r.metrics.writeFailures.Inc()
 	r.log(ctx, "counts of requests can't be written now, and are kept in memory", err)
 	if errors.Is(err, domain.ErrUnavailable) || len(r.pending.Rows) == 0 || ctx.Err() != nil {
 		return
 	}
-	r.metrics.dropped.Add(float64(len(r.pending.Rows)))
+	r.metrics.rowsDropped.Add(float64(len(r.pending.Rows)))
 	meters := r.pending.Meters
 	r.pending = newBatch(r.writer, r.pending.Number, r.pending.Calls, nil)
 	r.pending.Meters = meters

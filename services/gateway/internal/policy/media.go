@@ -99,8 +99,8 @@ func (m *media) checks(kind string) bool {
 	return false
 }
 
-// unchecked names the bodies of the entry that are not checked; empty: none.
-func (m *media) unchecked() string {
+// uncheckedTypes names the bodies of the entry that are not checked; empty: none.
+func (m *media) uncheckedTypes() string {
 	switch {
 	case m.schema == nil, m.shape.Is("string"), m.Type != "*/*" && m.checks(m.Type), m.Type == "text/*":
 		return ""
@@ -110,10 +110,10 @@ func (m *media) unchecked() string {
 	return "bodies of " + m.Type
 }
 
-// chosen returns the entry for a body, and the media type that the body is read as; nil: the media
+// chooseMedia returns the entry for a body, and the media type that the body is read as; nil: the media
 // type is not documented. A body without any hint in its headers is taken for JSON if JSON is
 // documented.
-func (v *validation) chosen(r *route.Request) (of *media, kind string, params map[string]string) {
+func (v *validation) chooseMedia(r *route.Request) (of *media, kind string, params map[string]string) {
 	types := r.Header.Values("Content-Type")
 	for _, encoding := range r.Header.Values("Content-Encoding") {
 		if encoding != "" && !strings.EqualFold(encoding, "identity") {
@@ -121,7 +121,7 @@ func (v *validation) chosen(r *route.Request) (of *media, kind string, params ma
 		}
 	}
 	if len(types) == 0 || len(types) == 1 && types[0] == "" {
-		of, kind = v.unnamed(r.Body)
+		of, kind = v.guessMedia(r.Body)
 		return of, kind, nil
 	}
 	kind, params, err := mime.ParseMediaType(types[0])
@@ -141,8 +141,8 @@ func (v *validation) chosen(r *route.Request) (of *media, kind string, params ma
 	return of, kind, params
 }
 
-// unnamed returns the form of a body that came without a Content-Type.
-func (v *validation) unnamed(body []byte) (*media, string) {
+// guessMedia returns the form of a body that came without a Content-Type.
+func (v *validation) guessMedia(body []byte) (*media, string) {
 	best := slices.MaxFunc(v.media, func(a, b media) int { return cmp.Compare(a.likely(), b.likely()) })
 	if !best.isRange() {
 		return &best, best.Type
@@ -190,7 +190,7 @@ func (m *media) check(ctx context.Context, body []byte, kind string, params map[
 	case m.schema == nil:
 		return input.Check(ctx, body, "body")
 	case routefile.IsJSON(kind):
-		return m.hold(ctx, body)
+		return m.checkReadings(ctx, body)
 	case kind == urlencoded:
 		if bytes.Count(body, []byte("&")) >= maxFields { // checked before so many fields are allocated
 			return tooManyFields()
@@ -206,7 +206,7 @@ func (m *media) check(ctx context.Context, body []byte, kind string, params map[
 	case kind == formData:
 		parts, fault := readParts(body, params["boundary"])
 		if fault == "" {
-			fault = m.foreign(parts)
+			fault = m.foreignPart(parts)
 		}
 		if fault != "" {
 			return []problem.Fault{{Detail: fault}}
@@ -214,7 +214,7 @@ func (m *media) check(ctx context.Context, body []byte, kind string, params map[
 		return m.form(ctx, parts, false)
 	}
 	readings, _ := (&routefile.Parameter{Style: "text"}).ReadTexts(m.shape, []string{text(body)})
-	return m.hold(ctx, readings...)
+	return m.checkReadings(ctx, readings...)
 }
 
 func tooManyFields() []problem.Fault {
@@ -225,11 +225,11 @@ func (m *media) form(ctx context.Context, parts []routefile.Part, raw bool) []pr
 	if len(parts) > maxFields {
 		return tooManyFields()
 	}
-	return m.hold(ctx, m.Form(m.shape, parts, raw)...)
+	return m.checkReadings(ctx, m.Form(m.shape, parts, raw)...)
 }
 
-// hold returns the faults of a value that may be read in several ways.
-func (m *media) hold(ctx context.Context, readings ...jsontext.Value) []problem.Fault {
+// checkReadings returns the faults of a value that may be read in several ways.
+func (m *media) checkReadings(ctx context.Context, readings ...jsontext.Value) []problem.Fault {
 	var faults []problem.Fault
 	for _, violation := range likeliest(ctx, m.schema, readings) {
 		faults = append(faults, problem.Fault{Pointer: violation.Pointer, Detail: violation.Detail})
@@ -237,8 +237,8 @@ func (m *media) hold(ctx context.Context, readings ...jsontext.Value) []problem.
 	return faults
 }
 
-// foreign says which part has another media type than the document has for its field.
-func (m *media) foreign(parts []routefile.Part) string {
+// foreignPart says which part has another media type than the document has for its field.
+func (m *media) foreignPart(parts []routefile.Part) string {
 	for _, part := range parts {
 		wanted := m.Fields[part.Name].MediaType
 		if wanted == "" || part.MediaType == "" {

@@ -7,8 +7,8 @@ import (
 	"waybill.dev/services/gateway/internal/route"
 )
 
-// own are the gateway's own policies, in the order of their names.
-func own() []Policy {
+// ownPolicies are the gateway's own policies, in the order of their names.
+func ownPolicies() []Policy {
 	return []Policy{
 		apiKeyPolicy(),
 		addressesPolicy(),
@@ -39,14 +39,14 @@ func formats() []jsonschema.Format {
 			}
 			return "must be * or the name of an account"
 		}},
-		{Name: "header-name", Check: func(text string) string { return said(route.CheckHeader(text, "")) }},
+		{Name: "header-name", Check: func(text string) string { return causeText(route.CheckHeader(text, "")) }},
 		{Name: "request-header-name", Check: func(text string) string {
 			if route.SaysCaller(text) {
 				return "is the gateway's own: it says who calls"
 			}
-			return said(route.CheckHeader(text, ""))
+			return causeText(route.CheckHeader(text, ""))
 		}},
-		{Name: "header-value", Check: func(text string) string { return said(route.CheckHeader("A", text)) }},
+		{Name: "header-value", Check: func(text string) string { return causeText(route.CheckHeader("A", text)) }},
 		{Name: "network", Check: func(text string) string {
 			if _, ok := parseNetwork(text); ok {
 				return ""
@@ -56,7 +56,7 @@ func formats() []jsonschema.Format {
 	}
 }
 
-func said(err error) string {
+func causeText(err error) string {
 	if err == nil {
 		return ""
 	}

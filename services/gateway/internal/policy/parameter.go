@@ -16,9 +16,9 @@ import (
 type parameter struct {
 	*routefile.Parameter
 
-	schema *jsonschema.Schema // nil: anything is allowed
-	shape  jsonschema.Shape
-	others []string // the other parameters of the same place
+	schema     *jsonschema.Schema // nil: anything is allowed
+	shape      jsonschema.Shape
+	otherNames []string // the other parameters of the same place
 }
 
 // maxParameter bounds the values of a parameter that are checked against its schema, in bytes: each
@@ -48,7 +48,7 @@ func readParameters(op *routefile.Operation, in string) (list []parameter, fault
 		list = append(list, parameter{Parameter: p, schema: schema, shape: p.Shape(op.File)})
 	}
 	for i := range list {
-		list[i].others = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == list[i].Name })
+		list[i].otherNames = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == list[i].Name })
 	}
 	return list, faults
 }
@@ -114,7 +114,7 @@ func (p *parameter) values(r *route.Request, pairs []routefile.Pair) (readings [
 	case "header":
 		texts = r.Header.Values(p.Name)
 	default:
-		readings = p.ReadPairs(p.shape, pairs, p.others)
+		readings = p.ReadPairs(p.shape, pairs, p.otherNames)
 		for _, reading := range readings {
 			size = max(size, len(reading))
 		}

@@ -31,7 +31,7 @@ type entry struct {
 // is incomplete, has a name that is taken, or breaks its own schema.
 func NewRegistry(added ...Policy) (*Registry, error) {
 	r := &Registry{byName: make(map[string]*entry)}
-	for _, p := range own() {
+	for _, p := range ownPolicies() {
 		r.add(p)
 	}
 	for _, p := range added {

@@ -103,7 +103,7 @@ func (m *modes) validation(name string, op *routefile.Operation) (route.Inbound,
 func (v *validation) Notes() []string {
 	var notes []string
 	for i := range v.media {
-		if what := v.media[i].unchecked(); what != "" && v.body != ignore {
+		if what := v.media[i].uncheckedTypes(); what != "" && v.body != ignore {
 			notes = append(notes, "policy "+v.name+": "+what+" pass unchecked")
 		}
 	}
@@ -138,7 +138,7 @@ func (v *validation) In(ctx context.Context, r *route.Request) (*route.Response,
 	}
 	wrongMedia := false
 	if len(v.media) > 0 && v.body != ignore {
-		of, kind, params := v.chosen(r)
+		of, kind, params := v.chooseMedia(r)
 		empty := isEmpty(r)
 		wrongMedia = of == nil && !empty
 		switch {

@@ -9,8 +9,8 @@ import (
 // needs. After that, each pool may have an equal part, and a new count in a pool below its part replaces one in a
 // pool above its part.
 type Bound struct {
-	most int64
-	used atomic.Int64
+	limit int64
+	used  atomic.Int64
 
 	mu    sync.Mutex
 	pools []*Pool // pools with counts; each keeps at least one
@@ -18,28 +18,28 @@ type Bound struct {
 }
 
 // NewBound returns a bound of so many counts.
-func NewBound(most int64) *Bound { return &Bound{most: most} }
+func NewBound(most int64) *Bound { return &Bound{limit: most} }
 
 // Used returns how many counts there are.
 func (b *Bound) Used() int64 { return b.used.Load() }
 
-func (b *Bound) full() bool { return b != nil && b.used.Load() >= b.most }
+func (b *Bound) full() bool { return b != nil && b.used.Load() >= b.limit }
 
-// part returns how many counts each pool may have when there is no room left. b.mu is held.
-func (b *Bound) part() int64 { return max(1, b.most/max(1, int64(len(b.pools)))) }
+// poolPart returns how many counts each pool may have when there is no room left. b.mu is held.
+func (b *Bound) poolPart() int64 { return max(1, b.limit/max(1, int64(len(b.pools)))) }
 
-// enough reports whether a pool has its part.
-func (b *Bound) enough(p *Pool) bool {
+// hasPart reports whether a pool has its part.
+func (b *Bound) hasPart(p *Pool) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return p.held.Load() >= b.part()
+	return p.held.Load() >= b.poolPart()
 }
 
 // free makes a pool with more than its part drop a count.
 func (b *Bound) free() {
 	b.mu.Lock()
 	var from *Pool
-	part := b.part()
+	part := b.poolPart()
 	for range b.pools {
 		b.next = (b.next + 1) % len(b.pools)
 		if b.pools[b.next].held.Load() > part {
@@ -54,7 +54,7 @@ func (b *Bound) free() {
 	from.mu.Lock()
 	defer from.mu.Unlock()
 	if from.held.Load() > part {
-		from.forget()
+		from.dropOldest()
 	}
 }
 

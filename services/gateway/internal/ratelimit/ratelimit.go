@@ -81,12 +81,12 @@ func (c Counters) Take(l Limit, caller string) time.Duration {
 	k, now := key{c.owner, l, caller}, time.Now()
 	c.pool.mu.Lock()
 	defer c.pool.mu.Unlock()
-	if c.pool.counts[k] == nil && c.pool.bound.full() && !c.pool.bound.enough(c.pool) {
+	if c.pool.counts[k] == nil && c.pool.bound.full() && !c.pool.bound.hasPart(c.pool) {
 		c.pool.mu.Unlock() // two pools could wait for each other
 		c.pool.bound.free()
 		c.pool.mu.Lock()
 	}
-	n := c.pool.of(k, now)
+	n := c.pool.countOf(k, now)
 	if since := now.Sub(n.begun); since >= l.Window || since < 0 {
 		n.begun, n.used = now, 0
 	}
@@ -97,24 +97,24 @@ func (c Counters) Take(l Limit, caller string) time.Duration {
 	return l.Window - now.Sub(n.begun)
 }
 
-// of returns the count of a key. A new one replaces the count used least recently if there is no room. p.mu is held.
-func (p *Pool) of(k key, now time.Time) *count {
+// countOf returns the count of a key. A new one replaces the count used least recently if there is no room. p.mu is held.
+func (p *Pool) countOf(k key, now time.Time) *count {
 	if element := p.counts[k]; element != nil {
 		p.recent.MoveToFront(element)
 		return element.Value.(*count) //nolint:errcheck // the list holds nothing else
 	}
-	replaces := p.recent.Len() > 0 && (p.recent.Len() >= p.most || p.bound.full() && p.bound.enough(p))
+	replaces := p.recent.Len() > 0 && (p.recent.Len() >= p.most || p.bound.full() && p.bound.hasPart(p))
 	n := &count{key: k, begun: now}
 	p.counts[k] = p.recent.PushFront(n)
 	p.bound.add(p)
 	if replaces {
-		p.forget()
+		p.dropOldest()
 	}
 	return n
 }
 
-// forget drops the count used least recently. p.mu is held.
-func (p *Pool) forget() {
+// dropOldest drops the count used least recently. p.mu is held.
+func (p *Pool) dropOldest() {
 	last := p.recent.Remove(p.recent.Back()).(*count) //nolint:errcheck // the list holds nothing else
 	delete(p.counts, last.key)
 	p.bound.remove(p)

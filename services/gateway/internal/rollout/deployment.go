@@ -56,8 +56,8 @@ type deployment struct {
 	name     string
 	account  string
 	share    *share
-	wanted   atomic.Pointer[wanted] // the state that the database asks for
-	table    atomic.Pointer[table]  // nil: not made yet, or dropped
+	wanted   atomic.Pointer[wantedState] // the state that the database asks for
+	table    atomic.Pointer[table]       // nil: not made yet, or dropped
 	inFlight atomic.Int64
 	used     atomic.Int64 // when its table was last used, in ns
 
@@ -65,8 +65,8 @@ type deployment struct {
 	making *making // nil: no table is being made
 }
 
-// wanted is the state that a deployment should have.
-type wanted struct {
+// wantedState is the state that a deployment should have.
+type wantedState struct {
 	state domain.DeploymentState
 	build string // empty: nothing is served
 }
@@ -129,7 +129,7 @@ func (d *deployment) newTable(build string, compiled *site.Site, before *table) 
 }
 
 // want applies a new wanted state. r.mu is held.
-func (d *deployment) want(w *wanted) {
+func (d *deployment) want(w *wantedState) {
 	d.wanted.Store(w)
 	t := d.table.Load()
 	switch {
@@ -137,7 +137,7 @@ func (d *deployment) want(w *wanted) {
 	case w.build == "":
 		d.rollout.unload(d)
 	default:
-		d.make()
+		d.startMaking()
 	}
 }
 

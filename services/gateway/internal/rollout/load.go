@@ -38,7 +38,7 @@ func (d *deployment) load(ctx context.Context) (*table, *problem.Problem) {
 		case now.build == "":
 			return nil, errMissing
 		}
-		m := d.make()
+		m := d.startMaking()
 		select {
 		case <-m.done:
 		case <-ctx.Done():
@@ -53,9 +53,9 @@ func (d *deployment) load(ctx context.Context) (*table, *problem.Problem) {
 	}
 }
 
-// make starts the making of the wanted build's table, unless it is under way or has just failed. It
+// startMaking starts the making of the wanted build's table, unless it is under way or has just failed. It
 // continues after the caller has gone.
-func (d *deployment) make() *making {
+func (d *deployment) startMaking() *making {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	build := d.wanted.Load().build
@@ -68,13 +68,13 @@ func (d *deployment) make() *making {
 		defer close(m.done)
 		ctx, cancel := context.WithTimeout(context.Background(), makeTime)
 		defer cancel()
-		d.end(m, d.swap(ctx, m))
+		d.endMaking(m, d.swap(ctx, m))
 	})
 	return m
 }
 
-// end notes how the making has ended. When the table can't be made, the one before stays.
-func (d *deployment) end(m *making, err error) {
+// endMaking notes how the making has ended. When the table can't be made, the one before stays.
+func (d *deployment) endMaking(m *making, err error) {
 	wait, failed := longPause, errNoTable
 	log := d.rollout.options.Logger.With("deployment", d.name, "build", m.build)
 	switch {
@@ -141,7 +141,7 @@ func (d *deployment) swap(ctx context.Context, m *making) error {
 		return errSuperseded
 	}
 	before := d.table.Load()
-	if !r.fits(d, before, compiled.Weight()) {
+	if !r.makeRoom(d, before, compiled.Weight()) {
 		return errFull
 	}
 	t := d.newTable(m.build, compiled, before)

@@ -180,7 +180,7 @@ func (r *Rollout) Update(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.take(read.deployments, all)
+	r.apply(read.deployments, all)
 	r.version.Store(r.place.Version())
 	r.takeDomains(read.domains, all)
 	return nil
@@ -206,8 +206,8 @@ func (r *Rollout) read(ctx context.Context, since int64) (c changes, version int
 	return c, min(version, of), nil
 }
 
-// take applies changes; all says that they are the complete list.
-func (r *Rollout) take(changes []deployments.ServedDeployment, all bool) {
+// apply applies changes; all says that they are the complete list.
+func (r *Rollout) apply(changes []deployments.ServedDeployment, all bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	before := map[string]*deployment{}
@@ -228,11 +228,11 @@ func (r *Rollout) take(changes []deployments.ServedDeployment, all bool) {
 			d = &deployment{rollout: r, name: change.Name, account: change.Account, share: r.share(change.Account)}
 		}
 		after[change.Name] = d
-		d.want(&wanted{change.State, change.ActiveBuild})
+		d.want(&wantedState{change.State, change.ActiveBuild})
 	}
 	for name, d := range before {
 		if after[name] == nil {
-			d.want(&wanted{})
+			d.want(&wantedState{})
 		}
 	}
 	r.byName.Store(&after)
@@ -244,7 +244,7 @@ func (r *Rollout) catchUp() {
 	defer r.mu.Unlock()
 	for d := range r.loaded {
 		if d.table.Load().build != d.wanted.Load().build {
-			d.make()
+			d.startMaking()
 		}
 	}
 }

@@ -43,14 +43,14 @@ type use struct {
 	bytes   int64
 	holders atomic.Int64 // the rollout, and each request
 	ended   atomic.Bool
-	of      []*atomic.Int64
+	shares  []*atomic.Int64
 }
 
 // begin notes that a table takes memory, of the account and of all.
 func (r *Rollout) begin(s *share, made *site.Site) *use {
-	u := &use{bytes: made.Weight(), of: []*atomic.Int64{&r.used, &s.used}}
+	u := &use{bytes: made.Weight(), shares: []*atomic.Int64{&r.used, &s.used}}
 	u.holders.Store(1)
-	for _, sum := range u.of {
+	for _, sum := range u.shares {
 		sum.Add(u.bytes)
 	}
 	return u
@@ -62,7 +62,7 @@ func (u *use) leave() {
 	if u.holders.Add(-1) > 0 || u.ended.Swap(true) {
 		return
 	}
-	for _, sum := range u.of {
+	for _, sum := range u.shares {
 		sum.Add(-u.bytes)
 	}
 }
@@ -70,14 +70,14 @@ func (u *use) leave() {
 // idle reports whether no request is with the table.
 func (u *use) idle() bool { return u.holders.Load() == 1 }
 
-// fits makes room for the next table of a deployment, which has so many bytes, and reports whether there is room. It
+// makeRoom makes room for the next table of a deployment, which has so many bytes, and reports whether there is room. It
 // drops tables: first of the same account until the account is within its share, then of the account with the most
 // memory. before is the table that is replaced; nil: there is none. r.mu is held.
-func (r *Rollout) fits(of *deployment, before *table, bytes int64) bool {
+func (r *Rollout) makeRoom(of *deployment, before *table, bytes int64) bool {
 	if before != nil && before.use.idle() {
 		bytes -= before.use.bytes
 	}
-	memory := func(s *share) int64 { return s.used.Load() + of.plus(s, bytes) }
+	memory := func(s *share) int64 { return s.used.Load() + of.addedBytes(s, bytes) }
 	idle := func(d *deployment) bool { return d != of && d.table.Load().use.idle() }
 	for of.share.used.Load()+bytes > ShareOf(r.options.TableMemory) {
 		if !r.evict(memory, func(d *deployment) bool { return d.share == of.share && idle(d) }) {
@@ -91,13 +91,13 @@ func (r *Rollout) fits(of *deployment, before *table, bytes int64) bool {
 	}
 	// Busy tables that were dropped do not count as tables: only their memory counts until they end.
 	for before == nil && len(r.loaded) >= r.options.Tables {
-		r.evict(func(s *share) int64 { return int64(s.loaded) + of.plus(s, 1) }, func(*deployment) bool { return true })
+		r.evict(func(s *share) int64 { return int64(s.loaded) + of.addedBytes(s, 1) }, func(*deployment) bool { return true })
 	}
 	return true
 }
 
-// plus returns how many bytes the next table of a deployment adds to a share.
-func (d *deployment) plus(s *share, next int64) int64 {
+// addedBytes returns how many bytes the next table of a deployment adds to a share.
+func (d *deployment) addedBytes(s *share, next int64) int64 {
 	if s == d.share {
 		return next
 	}

@@ -169,8 +169,8 @@ func (r *Record) MCP(method, tool string) {
 	r.mcpMethod, r.mcpTool = method, tool
 }
 
-// Noted is everything that the methods of a Record have noted.
-type Noted struct {
+// RequestNotes is everything that the methods of a Record have noted.
+type RequestNotes struct {
 	Principal *apikey.Principal // nil: not known
 	Subject   string            // subject of the client's certificate; empty: no valid certificate was shown
 	Entries   []Entry
@@ -181,15 +181,15 @@ type Noted struct {
 	MCPTool   string
 }
 
-// Noted returns everything that was noted. It is called when the request has ended.
-func (r *Record) Noted() Noted {
+// Notes returns everything that was noted. It is called when the request has ended.
+func (r *Record) Notes() RequestNotes {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	severity := r.severity
 	if of := domain.SeverityOfStatus(r.Status); of.Above(severity) {
 		severity = of
 	}
-	return Noted{r.principal, r.subject, r.entries, severity, r.truncated, r.backEnd, r.mcpMethod, r.mcpTool}
+	return RequestNotes{r.principal, r.subject, r.entries, severity, r.truncated, r.backEnd, r.mcpMethod, r.mcpTool}
 }
 
 // Received notes in the record how much of the body has arrived. It is called when the body is not

@@ -95,7 +95,7 @@ func (o *Operation) call(in *intake, args map[string]jsonscan.Value, body []byte
 		found = append(found, jsonschema.Violation{Detail: fault})
 	}
 	var query []string
-	inURL := &pairs{left: maxParameters, put: func(name, text string) { query = append(query, route.Component(name)+"="+text) }}
+	inURL := &pairs{remaining: maxParameters, put: func(name, text string) { query = append(query, route.Component(name)+"="+text) }}
 	written := make(map[string]string) // parameters of the path, escaped
 	for i := range o.Parameters {
 		p := &o.Parameters[i]
@@ -117,7 +117,7 @@ func (o *Operation) call(in *intake, args map[string]jsonscan.Value, body []byte
 			written[p.Name] = p.join(value, url.PathEscape)
 		}
 	}
-	if inURL.left < 0 {
+	if inURL.remaining < 0 {
 		found = append(found, tooLong())
 	}
 	if len(found) > 0 {

@@ -9,8 +9,8 @@ import (
 
 // checkSet notes faults between files, and between an operation and the names that it uses.
 func (l *loader) checkSet() {
-	routes := make(map[string]*source) // by method and path
-	paths := make(map[string][]*source)
+	routes := make(map[string]*routedOperation) // by method and path
+	paths := make(map[string][]*routedOperation)
 	for _, s := range l.operations {
 		if l.budget.Err() != nil {
 			return
@@ -39,7 +39,7 @@ func (l *loader) checkSet() {
 }
 
 // names notes the policies that are named and not defined.
-func (s *source) names() {
+func (s *routedOperation) names() {
 	set := s.loader.set
 	at := s.route.Pointer()
 	for i, name := range slices.Concat(s.Inbound, s.Outbound) {
@@ -77,7 +77,7 @@ func (set *Set) defined() string {
 
 // arguments notes why a tool or a prompt can't be called. For other operations, the MCP server that
 // names them reports that.
-func (s *source) arguments() {
+func (s *routedOperation) arguments() {
 	if s.MCP == nil || s.MCP.Type == Resource || !s.MCP.Enabled {
 		return
 	}

@@ -23,7 +23,7 @@ const (
 
 // formBody returns the form in which arguments can be sent as the body, and its description. If there is none,
 // formBody notes the reason.
-func (d *document) formBody(s *source, content *jsontree.Node) (*Body, *jsontree.Node) {
+func (d *document) formBody(s *routedOperation, content *jsontree.Node) (*Body, *jsontree.Node) {
 	s.unsent = "its body is " + s.Media[0].Type + ", but arguments are sent as JSON or as a form of named fields"
 	for _, kind := range []string{Urlencoded, FormData} {
 		at := slices.IndexFunc(s.Media, func(m Media) bool { return m.Type == kind && d.file.Schemas.IsObject(m.Pointer) })
@@ -90,7 +90,7 @@ func (m *Media) Unread() string {
 
 // encode writes an object as a form. fault says why it can't.
 func (m *Media) encode(object jsonscan.Value) (body []byte, contentType, fault string) {
-	var w formWriter = &urlencoded{}
+	var w formWriter = &urlencodedForm{}
 	if m.Type == FormData {
 		w = newFormData()
 	}
@@ -139,34 +139,34 @@ func (m *Media) field(w formWriter, name string, value jsonscan.Value) bool {
 		}
 	default:
 		p := Parameter{Name: name, In: inQuery, Style: cmp.Or(of.Style, styleForm), Explode: of.Explode}
-		to := &pairs{left: route.MaxRequest}
+		to := &pairs{remaining: route.MaxRequest}
 		to.put = func(name, text string) {
 			w.add(name, text, media)
 			if w.size() > route.MaxRequest {
-				to.left = -1
+				to.remaining = -1
 			}
 		}
 		p.write(value, to)
-		if to.left < 0 {
+		if to.remaining < 0 {
 			return false
 		}
 	}
 	return w.size() <= route.MaxRequest
 }
 
-// urlencoded is a form without files.
-type urlencoded struct{ body []byte }
+// urlencodedForm is a form without files.
+type urlencodedForm struct{ body []byte }
 
-func (u *urlencoded) add(name, value, _ string) {
+func (u *urlencodedForm) add(name, value, _ string) {
 	if len(u.body) > 0 {
 		u.body = append(u.body, '&')
 	}
 	u.body = append(append(append(u.body, route.Component(name)...), '='), value...)
 }
 
-func (u *urlencoded) size() int { return len(u.body) }
+func (u *urlencodedForm) size() int { return len(u.body) }
 
-func (u *urlencoded) end() (body []byte, contentType string) {
+func (u *urlencodedForm) end() (body []byte, contentType string) {
 	return append([]byte{}, u.body...), Urlencoded
 }
 

@@ -24,7 +24,7 @@ var (
 
 // file reads a route file.
 func (l *loader) file(name string) {
-	p := place{loader: l, file: name}
+	p := faultPlace{loader: l, file: name}
 	root := p.tree()
 	if root == nil {
 		return
@@ -46,7 +46,7 @@ func (l *loader) file(name string) {
 		p.fault("/paths", "must be an object")
 		return
 	}
-	d := document{place: p, file: file, root: root, ids: make(map[string]string)}
+	d := document{faultPlace: p, file: file, root: root, ids: make(map[string]string)}
 	d.explicitIDs(paths)
 	for path, item := range paths.Members() {
 		if l.budget.Err() != nil {
@@ -60,7 +60,7 @@ func (l *loader) file(name string) {
 
 // document is a route file that is being read.
 type document struct {
-	place
+	faultPlace
 
 	file *File
 	root *jsontree.Node
@@ -94,7 +94,7 @@ func (d *document) explicitIDs(paths *jsontree.Node) {
 			label := strings.ToUpper(name) + " " + path
 			isRouted := operation.Member(routeMember) != nil
 			if other, taken := d.ids[id]; taken && isRouted && routed[id] {
-				p := d.place
+				p := d.faultPlace
 				p.operation = id
 				p.fault(operation.Pointer()+"/operationId", "%s and %s have the same operationId", other, label)
 				continue
@@ -141,9 +141,9 @@ func (d *document) path(path string, n *jsontree.Node) {
 		if !slices.Contains(methods(), name) {
 			continue
 		}
-		s := &source{
-			Operation: &Operation{File: d.file, Path: path, Mode: mode, Method: strings.ToUpper(name)},
-			place:     d.place, pointer: operation.Pointer(), template: template,
+		s := &routedOperation{
+			Operation:  &Operation{File: d.file, Path: path, Mode: mode, Method: strings.ToUpper(name)},
+			faultPlace: d.faultPlace, pointer: operation.Pointer(), template: template,
 		}
 		for _, other := range found {
 			if other != s.Method {
@@ -170,7 +170,7 @@ func (d *document) mode(n *jsontree.Node) PathMode {
 		form.Fault("must be open-api or url-pattern", "pathMode")
 		mode = OpenAPI
 	}
-	d.note(n, form.Err())
+	d.noteFaults(n, form.Err())
 	return mode
 }
 

@@ -16,7 +16,7 @@ var (
 )
 
 // handler reads the handler definition of an operation or of a policy.
-func (p place) handler(n *jsontree.Node) HandlerDef {
+func (p faultPlace) handler(n *jsontree.Node) HandlerDef {
 	def := HandlerDef{Options: jsontext.Value("{}")}
 	form := p.form(n)
 	if form == nil {
@@ -32,7 +32,7 @@ func (p place) handler(n *jsontree.Node) HandlerDef {
 	if _, ok := form.Object("options"); ok {
 		def.Options = p.environment(n.Member("options"))
 	}
-	p.note(n, form.Err())
+	p.noteFaults(n, form.Err())
 	return def
 }
 
@@ -55,7 +55,7 @@ func moduleName(module string) (name string, ok bool) {
 // environment returns options with the environment's values in place of `$env(NAME)` in texts. A
 // variable that is not set, or is not for route files, is a fault: one for each text and variable.
 // Values are never shown: most of them are keys.
-func (p place) environment(options *jsontree.Node) jsontext.Value {
+func (p faultPlace) environment(options *jsontree.Node) jsontext.Value {
 	var b strings.Builder
 	at := 0
 	for n := range texts(options) {
@@ -86,7 +86,7 @@ func (p place) environment(options *jsontree.Node) jsontext.Value {
 }
 
 // variable returns the value of a variable, or a fault; named is its name and a parenthesis.
-func (p place) variable(named string) (value, fault string) {
+func (p faultPlace) variable(named string) (value, fault string) {
 	name, closed := strings.CutSuffix(named, ")")
 	if !closed || !variableName.MatchString(name) {
 		return "", "$env(…) needs the name of a variable"

@@ -17,7 +17,7 @@ const bodyArgument = "body"
 type intake struct {
 	schema   jsontext.Value
 	compiled *jsonschema.Schema
-	template template
+	template pathTemplate
 	match    func(path string) (map[string]string, bool)
 	// whole: the arguments are the body, byte for byte.
 	whole bool
@@ -76,7 +76,7 @@ func (o *Operation) readInput() (*intake, error) {
 }
 
 // checkArguments returns the reason why a request can't be expressed in arguments.
-func (o *Operation) checkArguments(t template) error {
+func (o *Operation) checkArguments(t pathTemplate) error {
 	var found []string
 	if o.unsent != "" && (o.BodyRequired || o.upload) {
 		found = append(found, o.unsent)

@@ -53,37 +53,37 @@ type loader struct {
 	set    *Set
 	faults Faults
 
-	operations []*source // of all files
+	operations []*routedOperation // of all files
 }
 
-// source is an operation with its position in a file.
-type source struct {
+// routedOperation is an operation with its position in a file.
+type routedOperation struct {
 	*Operation
-	place
+	faultPlace
 
 	pointer  string
 	route    *jsontree.Node // x-gateway-route
-	template template
+	template pathTemplate
 	others   []string // other methods on its path
 }
 
-// place is the place of a fault: a file and, when known, an operation of it.
-type place struct {
+// faultPlace is the place of a fault: a file and, when known, an operation of it.
+type faultPlace struct {
 	loader          *loader
 	file, operation string
 }
 
-func (p place) fault(pointer, format string, args ...any) {
+func (p faultPlace) fault(pointer, format string, args ...any) {
 	p.loader.faults = append(p.loader.faults, Fault{p.file, p.operation, pointer, fmt.Sprintf(format, args...)})
 }
 
 // refuse adds the fault for which an operation is not served. The fault names the member that leaves the operation out.
-func (s *source) refuse(pointer, format string, args ...any) {
+func (s *routedOperation) refuse(pointer, format string, args ...any) {
 	s.fault(pointer, "%s; without "+routeMember+" the operation is left out", fmt.Sprintf(format, args...))
 }
 
 // tree reads a file whole.
-func (p place) tree() *jsontree.Node {
+func (p faultPlace) tree() *jsontree.Node {
 	raw, err := read(p.loader.dir, p.file)
 	if err != nil {
 		p.fault("", "can't be read: %s", cause(err))
@@ -130,17 +130,17 @@ func cause(err error) string {
 }
 
 // form begins to read an object strictly; nil: the value is no object, which is noted.
-func (p place) form(n *jsontree.Node) *input.Form {
+func (p faultPlace) form(n *jsontree.Node) *input.Form {
 	form, err := input.ParseForm(n.Raw)
 	if err != nil {
-		p.note(n, err)
+		p.noteFaults(n, err)
 		return nil
 	}
 	return form
 }
 
-// note notes the faults of a form.
-func (p place) note(n *jsontree.Node, err error) {
+// noteFaults notes the faults of a form.
+func (p faultPlace) noteFaults(n *jsontree.Node, err error) {
 	for _, fault := range formFaults(err) {
 		p.fault(n.Pointer()+fault.Pointer, "%s", fault.Detail)
 	}

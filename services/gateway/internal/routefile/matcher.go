@@ -23,7 +23,7 @@ func (o *Operation) Matcher() (func(path string) (params map[string]string, ok b
 	return t.matcher()
 }
 
-func (t template) matcher() (func(path string) (map[string]string, bool), error) {
+func (t pathTemplate) matcher() (func(path string) (map[string]string, bool), error) {
 	if t.mode == OpenAPI {
 		if m, simple := t.segments(); simple {
 			return m.match, nil
@@ -85,15 +85,15 @@ type segmentMatcher struct {
 }
 
 // segments returns a matcher for a path with parameters that are whole segments.
-func (t template) segments() (m segmentMatcher, simple bool) {
-	var segment part
+func (t pathTemplate) segments() (m segmentMatcher, simple bool) {
+	var segment templatePart
 	add := func() {
 		decoded, _ := url.PathUnescape(segment.literal)
 		m.literals, m.names = append(m.literals, decoded), append(m.names, segment.name)
 		if segment.name != "" {
 			m.params++
 		}
-		segment = part{}
+		segment = templatePart{}
 	}
 	for _, p := range t.parts {
 		if p.name != "" {

@@ -22,7 +22,7 @@ var (
 )
 
 // mcp reads the object that describes an operation to AI clients.
-func (s *source) mcp(n *jsontree.Node) {
+func (s *routedOperation) mcp(n *jsontree.Node) {
 	form := s.form(n)
 	if form == nil {
 		return
@@ -58,11 +58,11 @@ func (s *source) mcp(n *jsontree.Node) {
 	if def.Type == Resource {
 		s.resource(form)
 	}
-	s.note(n, form.Err())
+	s.noteFaults(n, form.Err())
 }
 
 // name checks the name of a tool or a prompt, or the text that is used instead.
-func (s *source) name(form *input.Form) {
+func (s *routedOperation) name(form *input.Form) {
 	exposed := s.Exposed()
 	if exposed.Type == Resource || ValidName(exposed.Name) || form.Has("name") && s.MCP.Name == "" {
 		return
@@ -94,7 +94,7 @@ func ValidName(name string) bool {
 }
 
 // resource checks the rules of resources.
-func (s *source) resource(form *input.Form) {
+func (s *routedOperation) resource(form *input.Form) {
 	if s.Method != http.MethodGet {
 		form.Fault("a resource is read by GET, and this is "+s.Method, "type")
 	}
@@ -139,7 +139,7 @@ func variables(uri string) (names []string, ok bool) {
 }
 
 // annotations checks the annotations of a tool or a resource.
-func (s *source) annotations(kind string, n *jsontree.Node) {
+func (s *routedOperation) annotations(kind string, n *jsontree.Node) {
 	form := s.form(n)
 	if form == nil {
 		return
@@ -160,7 +160,7 @@ func (s *source) annotations(kind string, n *jsontree.Node) {
 		form.Number("priority", 0, 1)
 		form.Time("lastModified")
 	}
-	s.note(n, form.Err())
+	s.noteFaults(n, form.Err())
 }
 
 // Exposed returns the operation's description for AI clients, with defaults filled in; it is a tool

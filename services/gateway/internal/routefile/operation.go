@@ -9,7 +9,7 @@ import (
 )
 
 // operation reads one that is routed; the others are documentation.
-func (d *document) operation(s *source, item, n *jsontree.Node) {
+func (d *document) operation(s *routedOperation, item, n *jsontree.Node) {
 	s.operation = s.Method + " " + s.Path
 	if n.Kind() != '{' {
 		s.fault(n.Pointer(), "must be an object")
@@ -47,7 +47,7 @@ func (d *document) operation(s *source, item, n *jsontree.Node) {
 	d.loader.operations = append(d.loader.operations, s)
 }
 
-func (d *document) body(s *source, n *jsontree.Node) {
+func (d *document) body(s *routedOperation, n *jsontree.Node) {
 	if n == nil {
 		return
 	}
@@ -79,7 +79,7 @@ func (d *document) body(s *source, n *jsontree.Node) {
 }
 
 // output finds the schemas of the 2xx answers, and their media type.
-func (d *document) output(s *source, responses *jsontree.Node) {
+func (d *document) output(s *routedOperation, responses *jsontree.Node) {
 	silent := false // an answer is documented without a schema, or in another format than JSON
 	media := make(map[string]bool)
 	for status, n := range responses.Members() {
@@ -117,7 +117,7 @@ func (d *document) output(s *source, responses *jsontree.Node) {
 }
 
 // media reads the forms that a body may have.
-func (s *source) media(required bool, content *jsontree.Node) {
+func (s *routedOperation) media(required bool, content *jsontree.Node) {
 	s.BodyRequired = required && content.Len() > 0
 	for text, n := range content.Members() {
 		kind, _, err := mime.ParseMediaType(text)
@@ -143,7 +143,7 @@ func (s *source) media(required bool, content *jsontree.Node) {
 }
 
 // schema notes the faults of a schema.
-func (d *document) schema(s *source, pointer string) bool {
+func (d *document) schema(s *routedOperation, pointer string) bool {
 	if _, err := d.file.Schemas.Compile(pointer); err != nil {
 		s.refuse(pointer, "%s", err)
 		return false
@@ -187,7 +187,7 @@ func rankJSON(kind string) int {
 }
 
 // extension reads x-gateway-route.
-func (s *source) extension() {
+func (s *routedOperation) extension() {
 	form := s.form(s.route)
 	if form == nil {
 		return
@@ -209,15 +209,15 @@ func (s *source) extension() {
 	if _, ok := form.Object("mcp"); ok {
 		s.mcp(s.route.Member("mcp"))
 	}
-	s.note(s.route, form.Err())
+	s.noteFaults(s.route, form.Err())
 }
 
-func (s *source) chains(n *jsontree.Node) {
+func (s *routedOperation) chains(n *jsontree.Node) {
 	form := s.form(n)
 	if form == nil {
 		return
 	}
 	s.Inbound, _ = form.Texts("inbound", 0, most)
 	s.Outbound, _ = form.Texts("outbound", 0, most)
-	s.note(n, form.Err())
+	s.noteFaults(n, form.Err())
 }

@@ -23,7 +23,7 @@ const (
 
 // parameters reads the parameters of the path item and those of the operation, which replace the
 // same ones of the path item.
-func (d *document) parameters(s *source, lists ...*jsontree.Node) {
+func (d *document) parameters(s *routedOperation, lists ...*jsontree.Node) {
 	for _, list := range lists {
 		if list != nil && list.Kind() != '[' {
 			s.fault(list.Pointer(), "must be an array")
@@ -34,12 +34,12 @@ func (d *document) parameters(s *source, lists ...*jsontree.Node) {
 			if !ok {
 				continue
 			}
-			if slices.ContainsFunc(here, p.same) {
+			if slices.ContainsFunc(here, p.isSame) {
 				s.refuse(n.Pointer(), "%s is there twice", p.Name)
 			}
 			here = append(here, p)
 		}
-		s.Parameters = slices.DeleteFunc(s.Parameters, func(p Parameter) bool { return slices.ContainsFunc(here, p.same) })
+		s.Parameters = slices.DeleteFunc(s.Parameters, func(p Parameter) bool { return slices.ContainsFunc(here, p.isSame) })
 		s.Parameters = append(s.Parameters, here...)
 	}
 	cookie := func(p Parameter) bool { return p.In == inCookie }
@@ -50,19 +50,19 @@ func (d *document) parameters(s *source, lists ...*jsontree.Node) {
 			Name: name, In: inPath, Required: true, Style: styleSimple,
 			Schema: jsontext.Value(`{"type":"string"}`),
 		}
-		if !slices.ContainsFunc(s.Parameters, text.same) {
+		if !slices.ContainsFunc(s.Parameters, text.isSame) {
 			s.Parameters = append(s.Parameters, text)
 		}
 	}
 }
 
-// same reports whether two parameters are the same. The case of header names does not matter.
-func (p *Parameter) same(other Parameter) bool {
+// isSame reports whether two parameters are the same. The case of header names does not matter.
+func (p *Parameter) isSame(other Parameter) bool {
 	return p.In == other.In && (p.Name == other.Name || p.In == inHeader && strings.EqualFold(p.Name, other.Name))
 }
 
 // parameter reads one; ok is false for one that does not count, and for a faulty one.
-func (d *document) parameter(s *source, n *jsontree.Node) (p Parameter, ok bool) {
+func (d *document) parameter(s *routedOperation, n *jsontree.Node) (p Parameter, ok bool) {
 	target, nowhere := n.Follow(d.root)
 	if target == nil {
 		s.refuse(n.Pointer(), "%s leads nowhere in this file", nowhere)
@@ -137,7 +137,7 @@ func style(in string, n *jsontree.Node) (name string, explode bool) {
 }
 
 // describe reads the types and the default of a parameter's schema.
-func (d *document) describe(s *source, p *Parameter) bool {
+func (d *document) describe(s *routedOperation, p *Parameter) bool {
 	if !d.schema(s, p.Pointer) {
 		return false
 	}

@@ -11,7 +11,7 @@ import (
 // parsePattern reads a path of mode url-pattern: :name, :name(regular expression),
 // (regular expression) and *. The last two are numbered. A \ before a character takes its
 // meaning away.
-func parsePattern(path string) (parts []part, err error) {
+func parsePattern(path string) (parts []templatePart, err error) {
 	r := patternReader{rest: path}
 	for r.rest != "" && err == nil {
 		err = r.next()
@@ -25,7 +25,7 @@ func parsePattern(path string) (parts []part, err error) {
 type patternReader struct {
 	rest    string
 	literal strings.Builder
-	parts   []part
+	parts   []templatePart
 	unnamed int
 }
 
@@ -48,7 +48,7 @@ func (r *patternReader) next() error {
 			return errors.New("the path has a : without a name")
 		}
 		r.rest = r.rest[end:]
-		return r.parameter(part{name: name})
+		return r.parameter(templatePart{name: name})
 	case '(':
 		return r.parameter(r.number())
 	case '*':
@@ -65,14 +65,14 @@ func (r *patternReader) next() error {
 	}
 }
 
-func (r *patternReader) number() part {
-	p := part{name: strconv.Itoa(r.unnamed), unnamed: true}
+func (r *patternReader) number() templatePart {
+	p := templatePart{name: strconv.Itoa(r.unnamed), unnamed: true}
 	r.unnamed++
 	return p
 }
 
 // parameter reads the regular expression of a parameter, where there is one.
-func (r *patternReader) parameter(p part) error {
+func (r *patternReader) parameter(p templatePart) error {
 	if strings.HasPrefix(r.rest, "(") {
 		end := closing(r.rest)
 		if end < 0 {
@@ -86,7 +86,7 @@ func (r *patternReader) parameter(p part) error {
 	return r.add(p)
 }
 
-func (r *patternReader) add(p part) (err error) {
+func (r *patternReader) add(p templatePart) (err error) {
 	r.parts, err = appendLiteral(r.parts, r.literal.String())
 	r.literal.Reset()
 	if n := len(r.parts); err == nil && n > 0 && r.parts[n-1].name != "" && r.parts[n-1].pattern == "" && p.pattern == "" {

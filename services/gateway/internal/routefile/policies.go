@@ -12,7 +12,7 @@ const most = 1000
 
 // policies reads policies.json.
 func (l *loader) policies() {
-	p := place{loader: l, file: PolicyFile}
+	p := faultPlace{loader: l, file: PolicyFile}
 	tree := p.tree()
 	if tree == nil {
 		return
@@ -35,10 +35,10 @@ func (l *loader) policies() {
 			}
 		}
 	}
-	p.note(tree, form.Err())
+	p.noteFaults(tree, form.Err())
 }
 
-func (p place) policy(n *jsontree.Node, form *input.Form) {
+func (p faultPlace) policy(n *jsontree.Node, form *input.Form) {
 	def := PolicyDef{Pointer: n.Pointer()}
 	form.Require("name", "policyType", "handler")
 	def.Name, _ = form.Text("name", 1, 128)
@@ -54,7 +54,7 @@ func (p place) policy(n *jsontree.Node, form *input.Form) {
 	set.Policies = append(set.Policies, def)
 }
 
-func (p place) cors(n *jsontree.Node, form *input.Form) {
+func (p faultPlace) cors(n *jsontree.Node, form *input.Form) {
 	def := CORSDef{Pointer: n.Pointer()}
 	form.Require("name", "allowedOrigins")
 	def.Name, _ = form.Text("name", 1, 128)

@@ -137,21 +137,21 @@ func (p *Parameter) escape(text string) string {
 // pairs collects names and escaped values until they are too long. A name is repeated for each of its values, so
 // the pairs may be much longer than the JSON that they come from.
 type pairs struct {
-	left int // remaining bytes, before names are escaped; below 0: there were too many
-	put  func(name, text string)
+	remaining int // remaining bytes, before names are escaped; below 0: there were too many
+	put       func(name, text string)
 }
 
-// take takes so many bytes, and reports whether there was room for them.
-func (o *pairs) take(bytes int) bool {
-	if o.left >= 0 {
-		o.left -= bytes
+// takeBytes takes so many bytes, and reports whether there was room for them.
+func (o *pairs) takeBytes(bytes int) bool {
+	if o.remaining >= 0 {
+		o.remaining -= bytes
 	}
-	return o.left >= 0
+	return o.remaining >= 0
 }
 
 // add adds a pair, and reports whether there was room for it.
 func (o *pairs) add(name, text string) bool {
-	if !o.take(len(name) + len(text)) {
+	if !o.takeBytes(len(name) + len(text)) {
 		return false
 	}
 	o.put(name, text)
@@ -194,7 +194,7 @@ func (p *Parameter) deep(name string, value jsonscan.Value, to *pairs) {
 	switch value.Kind() {
 	case '{':
 		for member, of := range value.Members() {
-			if !to.take(len(name)) {
+			if !to.takeBytes(len(name)) {
 				return
 			}
 			p.deep(name+"["+word(member)+"]", of, to)
@@ -203,7 +203,7 @@ func (p *Parameter) deep(name string, value jsonscan.Value, to *pairs) {
 		// Many readers keep only the last of several values without a place of their own.
 		i := 0
 		for element := range value.Elements() {
-			if !to.take(len(name)) {
+			if !to.takeBytes(len(name)) {
 				return
 			}
 			p.deep(name+"["+strconv.Itoa(i)+"]", element, to)

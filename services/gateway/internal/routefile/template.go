@@ -11,14 +11,14 @@ import (
 	"waybill.dev/services/gateway/internal/jsonschema"
 )
 
-// template is the path of a route file.
-type template struct {
+// pathTemplate is the path of a route file.
+type pathTemplate struct {
 	mode  PathMode
-	parts []part
+	parts []templatePart
 }
 
-// part is a literal, in its canonical form, or a parameter.
-type part struct {
+// templatePart is a literal, in its canonical form, or a parameter.
+type templatePart struct {
 	literal string
 	name    string
 	// pattern matches the parameter's value in its canonical form; empty: one or more characters of
@@ -27,8 +27,8 @@ type part struct {
 	unnamed bool // name is a number
 }
 
-func parseTemplate(mode PathMode, path string) (template, error) {
-	t := template{mode: mode}
+func parseTemplate(mode PathMode, path string) (pathTemplate, error) {
+	t := pathTemplate{mode: mode}
 	if !strings.HasPrefix(path, "/") {
 		return t, errors.New("a path begins with /")
 	}
@@ -48,7 +48,7 @@ func parseTemplate(mode PathMode, path string) (template, error) {
 }
 
 // parseBraces reads a path with parameters in braces.
-func parseBraces(path string) (parts []part, err error) {
+func parseBraces(path string) (parts []templatePart, err error) {
 	for path != "" {
 		literal, rest, parameter := strings.Cut(path, "{")
 		if strings.Contains(literal, "}") {
@@ -64,13 +64,13 @@ func parseBraces(path string) (parts []part, err error) {
 		if len(parts) > 0 && parts[len(parts)-1].name != "" {
 			return nil, fmt.Errorf("nothing tells the parameters %s and %s of the path apart", parts[len(parts)-1].name, name)
 		}
-		parts, path = append(parts, part{name: name}), after
+		parts, path = append(parts, templatePart{name: name}), after
 	}
 	return parts, nil
 }
 
 // appendLiteral appends a literal in the form in which literals are compared.
-func appendLiteral(parts []part, literal string) ([]part, error) {
+func appendLiteral(parts []templatePart, literal string) ([]templatePart, error) {
 	if literal == "" {
 		return parts, nil
 	}
@@ -78,7 +78,7 @@ func appendLiteral(parts []part, literal string) ([]part, error) {
 	if !ok {
 		return nil, errors.New("the path has a % that escapes nothing")
 	}
-	return append(parts, part{literal: written}), nil
+	return append(parts, templatePart{literal: written}), nil
 }
 
 // canonical writes a path in one form, the same for all equal paths: only a slash within a segment,
@@ -108,7 +108,7 @@ func escape(path string) string {
 }
 
 // check checks the rules of both modes.
-func (t template) check() error {
+func (t pathTemplate) check() error {
 	seen := make(map[string]bool)
 	for _, p := range t.parts {
 		if p.name != "" && seen[p.name] {
@@ -143,7 +143,7 @@ func hasDots(path string) bool {
 func isDots(text string) bool { return text == "." || text == ".." }
 
 // names returns the parameters' names, in their order.
-func (t template) names() (names []string) {
+func (t pathTemplate) names() (names []string) {
 	for _, p := range t.parts {
 		if p.name != "" && !p.unnamed {
 			names = append(names, p.name)
@@ -153,7 +153,7 @@ func (t template) names() (names []string) {
 }
 
 // unnamed reports whether a part of the path varies and has no name.
-func (t template) unnamed() bool {
+func (t pathTemplate) unnamed() bool {
 	for _, p := range t.parts {
 		if p.unnamed {
 			return true
@@ -163,7 +163,7 @@ func (t template) unnamed() bool {
 }
 
 // key is equal for paths that match the same requests, as far as can be seen.
-func (t template) key() string {
+func (t pathTemplate) key() string {
 	var b strings.Builder
 	for _, p := range t.parts {
 		b.WriteString(p.literal)
@@ -179,7 +179,7 @@ func (t template) key() string {
 }
 
 // fill writes the path with values of its parameters, which are escaped.
-func (t template) fill(values map[string]string) string {
+func (t pathTemplate) fill(values map[string]string) string {
 	var b strings.Builder
 	for _, p := range t.parts {
 		b.WriteString(escape(p.literal))
@@ -191,7 +191,7 @@ func (t template) fill(values map[string]string) string {
 }
 
 // within takes the cost of a path's regular expressions from a budget.
-func (t template) within(budget *jsonschema.Budget) error {
+func (t pathTemplate) within(budget *jsonschema.Budget) error {
 	for _, p := range t.parts {
 		if p.pattern == "" {
 			continue
@@ -205,7 +205,7 @@ func (t template) within(budget *jsonschema.Budget) error {
 
 // expression returns the regular expression of the path, and the numbers of the groups that are
 // parameters.
-func (t template) expression() (*regexp.Regexp, []int, error) {
+func (t pathTemplate) expression() (*regexp.Regexp, []int, error) {
 	var b strings.Builder
 	var groups []int
 	next := 1

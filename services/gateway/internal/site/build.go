@@ -18,17 +18,17 @@ import (
 
 // builder makes a site of a folder's files.
 type builder struct {
-	limits    Limits
-	reserved  [][]string // the segments of limits.Reserved
-	variables func(name string) (value string, ok bool)
-	files     fs.FS
-	set       *routefile.Set
-	site      *Site
-	policies  map[string]*policy.Made // by name of their definition; nil: faulty, and reported already
-	cors      map[string]*cors
-	faults    Faults
-	told      int   // number of faults that were found when the files were read
-	answers   int64 // bytes of fixed answers that routes hold
+	limits     Limits
+	reserved   [][]string // the segments of limits.Reserved
+	variables  func(name string) (value string, ok bool)
+	files      fs.FS
+	set        *routefile.Set
+	site       *Site
+	policies   map[string]*policy.Made // by name of their definition; nil: faulty, and reported already
+	cors       map[string]*cors
+	faults     Faults
+	readFaults int   // number of faults that were found when the files were read
+	answers    int64 // bytes of fixed answers that routes hold
 }
 
 // Compile makes the site of a folder of route files, or returns all faults in the files and in the
@@ -36,10 +36,10 @@ type builder struct {
 // on the arguments: Compile uses no environment, store, network or clock, opens nothing, and calls
 // no handler.
 func Compile(files fs.FS, variables Variables, limits Limits) (*Site, Faults) {
-	lookup := func(name string) (string, bool) { return limits.variable(variables, name) }
+	lookup := func(name string) (string, bool) { return limits.lookupVariable(variables, name) }
 	set, faults := routefile.Load(limits.Schemas, files, lookup)
 	b := &builder{
-		limits: limits.complete(), variables: lookup, files: files, set: set, faults: faults, told: len(faults),
+		limits: limits.complete(), variables: lookup, files: files, set: set, faults: faults, readFaults: len(faults),
 		site:     &Site{exact: make(map[string][]int), files: len(set.Files)},
 		policies: make(map[string]*policy.Made),
 		cors:     map[string]*cors{routefile.CORSNone: nil, "": nil, routefile.CORSAnything: anythingGoes()},
@@ -50,14 +50,14 @@ func Compile(files fs.FS, variables Variables, limits Limits) (*Site, Faults) {
 	b.definitions()
 	for _, file := range set.Files {
 		for _, op := range file.Operations {
-			if !b.over() {
+			if !b.mustStop() {
 				b.route(op)
 			}
 		}
 	}
 	b.mcp()
 	switch {
-	case len(b.faults) > 0 || !b.over():
+	case len(b.faults) > 0 || !b.mustStop():
 	case limits.Schemas.Err() != nil:
 		b.faults = Faults{{Message: limits.Schemas.Err().Error()}}
 	default:
@@ -76,8 +76,8 @@ func (b *builder) weight() int64 {
 	return b.limits.Weight + b.limits.Schemas.Spent()*jsonschema.BytesOfValue + b.answers
 }
 
-// over reports whether the work must stop.
-func (b *builder) over() bool {
+// mustStop reports whether the work must stop.
+func (b *builder) mustStop() bool {
 	return b.limits.Schemas.Err() != nil || b.limits.MaxWeight > 0 && b.weight() > b.limits.MaxWeight
 }
 
@@ -140,7 +140,7 @@ func (b *builder) route(op *routefile.Operation) {
 
 // unread reports whether a member of x-gateway-route has faults that have been reported already.
 func (b *builder) unread(op *routefile.Operation, member string) bool {
-	return slices.ContainsFunc(b.faults[:b.told], func(f routefile.Fault) bool {
+	return slices.ContainsFunc(b.faults[:b.readFaults], func(f routefile.Fault) bool {
 		_, at, found := strings.Cut(f.Pointer, "/x-gateway-route")
 		return found && f.File == op.File.Name && f.Operation == op.ID && (at == "" || strings.HasPrefix(at, "/"+member))
 	})
@@ -148,13 +148,13 @@ func (b *builder) unread(op *routefile.Operation, member string) bool {
 
 // faulty reports whether an operation has faults that were found when its file was read.
 func (b *builder) faulty(op *routefile.Operation) bool {
-	return slices.ContainsFunc(b.faults[:b.told], func(f routefile.Fault) bool { return f.File == op.File.Name && f.Operation == op.ID })
+	return slices.ContainsFunc(b.faults[:b.readFaults], func(f routefile.Fault) bool { return f.File == op.File.Name && f.Operation == op.ID })
 }
 
 // unreadPolicy reports whether the definition of a policy has faults that have been reported
 // already. A duplicate name does not count: the rest of the definition may be good.
 func (b *builder) unreadPolicy(def *routefile.PolicyDef) bool {
-	return slices.ContainsFunc(b.faults[:b.told], func(f routefile.Fault) bool {
+	return slices.ContainsFunc(b.faults[:b.readFaults], func(f routefile.Fault) bool {
 		rest, found := strings.CutPrefix(f.Pointer, def.Pointer)
 		return f.File == routefile.PolicyFile && found && (rest == "" || strings.HasPrefix(rest, "/") && rest != "/name")
 	})
@@ -162,7 +162,7 @@ func (b *builder) unreadPolicy(def *routefile.PolicyDef) bool {
 
 // unreadFile reports whether a file has faults that have been reported already.
 func (b *builder) unreadFile(name string) bool {
-	return slices.ContainsFunc(b.faults[:b.told], func(f routefile.Fault) bool { return f.File == name })
+	return slices.ContainsFunc(b.faults[:b.readFaults], func(f routefile.Fault) bool { return f.File == name })
 }
 
 // chain gives a route its policies.

@@ -73,12 +73,12 @@ func (rt *Route) Call(ctx context.Context, r *route.Request) *route.Response {
 	r.Streams = !r.Inside && !rt.needsWhole
 	limited, cancel := rt.limit(ctx)
 	defer cancel()
-	at := place{kind: sourceGateway}
-	response, err := guarded(func() (*route.Response, error) {
+	at := routePart{kind: sourceGateway}
+	response, err := recoverPanic(func() (*route.Response, error) {
 		return ask(limited, rt.early, rt.operation.Inbound, r, &at)
 	})
 	if err == nil && response == nil && r.Unread != nil {
-		at = place{kind: sourceGateway}
+		at = routePart{kind: sourceGateway}
 		err = r.Unread()
 		r.Unread = nil
 		if limited, r.Limit = ctx, rt.timeout; r.Source == nil {
@@ -88,7 +88,7 @@ func (rt *Route) Call(ctx context.Context, r *route.Request) *route.Response {
 		}
 	}
 	if err == nil {
-		response, err = guarded(func() (*route.Response, error) { return rt.run(limited, r, response, &at) })
+		response, err = recoverPanic(func() (*route.Response, error) { return rt.run(limited, r, response, &at) })
 	}
 	if err != nil {
 		response = rt.failed(limited, r, err, at)
@@ -123,17 +123,17 @@ const (
 	sourcePolicy  = "policy "
 )
 
-// place is the part of a route that is running. Handed: the handler has been given the request.
-type place struct {
+// routePart is the part of a route that is running. Handed: the handler has been given the request.
+type routePart struct {
 	kind, name string
 	handed     bool
 }
 
 // source returns the name of the part in log entries.
-func (p place) source() string { return p.kind + p.name }
+func (p routePart) source() string { return p.kind + p.name }
 
-// guarded turns a panic into an error.
-func guarded(part func() (*route.Response, error)) (response *route.Response, err error) {
+// recoverPanic turns a panic into an error.
+func recoverPanic(part func() (*route.Response, error)) (response *route.Response, err error) {
 	defer func() {
 		if value := recover(); value != nil {
 			response, err = nil, caught(value)
@@ -144,9 +144,9 @@ func guarded(part func() (*route.Response, error)) (response *route.Response, er
 
 // ask runs policies, which have the first of names, until one of them answers. It notes in at which
 // policy is running.
-func ask(ctx context.Context, policies []route.Inbound, names []string, r *route.Request, at *place) (*route.Response, error) {
+func ask(ctx context.Context, policies []route.Inbound, names []string, r *route.Request, at *routePart) (*route.Response, error) {
 	for i, policy := range policies {
-		*at = place{kind: sourcePolicy, name: names[i]}
+		*at = routePart{kind: sourcePolicy, name: names[i]}
 		response, err := policy.In(ctx, r)
 		if err == nil && response == nil {
 			continue
@@ -160,14 +160,14 @@ func ask(ctx context.Context, policies []route.Inbound, names []string, r *route
 }
 
 // run does the steps after reading the body. If response is set, it is a policy's answer.
-func (rt *Route) run(ctx context.Context, r *route.Request, response *route.Response, at *place) (_ *route.Response, err error) {
+func (rt *Route) run(ctx context.Context, r *route.Request, response *route.Response, at *routePart) (_ *route.Response, err error) {
 	if response == nil {
 		if response, err = ask(ctx, rt.inbound, rt.operation.Inbound[len(rt.early):], r, at); err != nil {
 			return nil, err
 		}
 	}
 	if response == nil {
-		*at = place{kind: sourceHandler, handed: true}
+		*at = routePart{kind: sourceHandler, handed: true}
 		if response, err = rt.handler.Handle(ctx, r); err != nil {
 			return nil, err
 		}
@@ -177,7 +177,7 @@ func (rt *Route) run(ctx context.Context, r *route.Request, response *route.Resp
 
 // after runs the outbound policies, and checks whether the answer may be sent. A body that was to
 // be passed on is closed when it is no longer part of the answer.
-func (rt *Route) after(ctx context.Context, r *route.Request, response *route.Response, at *place) (_ *route.Response, err error) {
+func (rt *Route) after(ctx context.Context, r *route.Request, response *route.Response, at *routePart) (_ *route.Response, err error) {
 	if response != nil && response.Source != nil {
 		source := response.Source
 		passed := false
@@ -195,7 +195,7 @@ func (rt *Route) after(ctx context.Context, r *route.Request, response *route.Re
 	return rt.out(ctx, r, response, at)
 }
 
-func (rt *Route) out(ctx context.Context, r *route.Request, response *route.Response, at *place) (_ *route.Response, err error) {
+func (rt *Route) out(ctx context.Context, r *route.Request, response *route.Response, at *routePart) (_ *route.Response, err error) {
 	if response != nil && response.Header == nil { // from a program's handler or policy
 		response.Header = make(http.Header)
 	}
@@ -234,7 +234,7 @@ func (rt *Route) check(r *route.Request, response *route.Response) error {
 
 // failed returns the answer for err. Failures that no caller can fix are logged. at is the part of
 // the route that has failed or has refused the request.
-func (rt *Route) failed(ctx context.Context, r *route.Request, err error, at place) *route.Response {
+func (rt *Route) failed(ctx context.Context, r *route.Request, err error, at routePart) *route.Response {
 	p := toProblem(ctx, err)
 	noteFailure(r.Record, at, p, err)
 	if p.Code == problem.Internal || p.Code == problem.BadGateway || p.Code == problem.GatewayTimeout {
@@ -253,7 +253,7 @@ func (rt *Route) failed(ctx context.Context, r *route.Request, err error, at pla
 
 // noteFailure writes to the log of the request why its answer is a problem. The problem's detail
 // may contain parts of the request, so it is not written.
-func noteFailure(record *route.Record, at place, p *problem.Problem, err error) {
+func noteFailure(record *route.Record, at routePart, p *problem.Problem, err error) {
 	if record == nil {
 		return
 	}

@@ -12,7 +12,7 @@ import (
 
 // cors holds the permissions of pages of other origins, in the form of headers.
 type cors struct {
-	any                      bool // every origin
+	anyOrigin                bool // every origin
 	origins                  []string
 	suffixes                 []originSuffix
 	methods, headers, expose string
@@ -30,7 +30,7 @@ const defaultMaxAge = 600
 // anythingGoes lets every page call, without cookies: pages never see content that is only for the
 // browser's user.
 func anythingGoes() *cors {
-	return &cors{any: true, anyMethod: true, anyHeader: true, expose: "*", maxAge: strconv.Itoa(defaultMaxAge)}
+	return &cors{anyOrigin: true, anyMethod: true, anyHeader: true, expose: "*", maxAge: strconv.Itoa(defaultMaxAge)}
 }
 
 // newCORS reads a policy, and returns its faults.
@@ -56,7 +56,7 @@ func newCORS(def routefile.CORSDef) (*cors, []string) {
 
 func (c *cors) allow(origin string) (fault string) {
 	if origin == "*" {
-		c.any = true
+		c.anyOrigin = true
 		return ""
 	}
 	plain := strings.ToLower(strings.TrimSuffix(origin, "/"))
@@ -78,7 +78,7 @@ func (c *cors) allow(origin string) (fault string) {
 
 // allows reports whether pages of the origin may call.
 func (c *cors) allows(origin string) bool {
-	if c.any {
+	if c.anyOrigin {
 		return true
 	}
 	origin = strings.ToLower(origin)
@@ -97,13 +97,13 @@ func (c *cors) mark(header http.Header, origin string) {
 	for _, name := range []string{"Access-Control-Allow-Origin", "Access-Control-Allow-Credentials", "Access-Control-Expose-Headers"} {
 		header.Del(name)
 	}
-	if !c.any {
+	if !c.anyOrigin {
 		header.Add("Vary", "Origin")
 	}
 	if origin == "" || !c.allows(origin) {
 		return
 	}
-	if c.any {
+	if c.anyOrigin {
 		origin = "*"
 	}
 	header.Set("Access-Control-Allow-Origin", origin)

@@ -54,12 +54,12 @@ type Limits struct {
 	Policies *policy.Registry
 }
 
-// variable returns the value of a name.
-func (l Limits) variable(variables Variables, name string) (value string, ok bool) {
+// lookupVariable returns the value of a name.
+func (l Limits) lookupVariable(deployment Variables, name string) (value string, ok bool) {
 	if routefile.IsOwn(name) {
-		variables = l.Own
+		deployment = l.Own
 	}
-	value, ok = variables[name]
+	value, ok = deployment[name]
 	return value, ok
 }
 

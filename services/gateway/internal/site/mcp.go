@@ -21,7 +21,7 @@ func (rt *Route) isMCP() bool {
 // mcp makes the handlers of the MCP servers, when all other routes are there.
 func (b *builder) mcp() {
 	for _, rt := range b.site.routes {
-		if b.over() || !rt.isMCP() || b.unread(rt.operation, "handler") {
+		if b.mustStop() || !rt.isMCP() || b.unread(rt.operation, "handler") {
 			continue
 		}
 		targets, ok := b.targets(rt)
@@ -49,7 +49,7 @@ func (b *builder) targets(rt *Route) ([]mcpserver.Target, bool) {
 	}
 	targets := make([]mcpserver.Target, 0, len(references))
 	for _, reference := range references {
-		if b.over() {
+		if b.mustStop() {
 			return nil, false
 		}
 		target := b.site.lookup(reference.File, reference.ID)
@@ -102,23 +102,23 @@ func (b *builder) noTarget(rt *Route, reference mcpserver.Reference) {
 	switch {
 	case reference.File == "" || reference.ID == "" || b.unreadOperation(reference):
 	case !there:
-		b.fault(rt.operation, "operations names the file "+written(rt, reference.File)+", which is not there")
+		b.fault(rt.operation, "operations names the file "+ifWritten(rt, reference.File)+", which is not there")
 	default:
-		b.fault(rt.operation, "operations names the operation "+written(rt, reference.ID)+" of "+written(rt, reference.File)+", which is not there")
+		b.fault(rt.operation, "operations names the operation "+ifWritten(rt, reference.ID)+" of "+ifWritten(rt, reference.File)+", which is not there")
 	}
 }
 
 // unreadOperation reports whether reported faults may be the reason why an operation does not exist: faults of
 // the operation, its path or the whole file.
 func (b *builder) unreadOperation(reference mcpserver.Reference) bool {
-	return slices.ContainsFunc(b.faults[:b.told], func(f routefile.Fault) bool {
+	return slices.ContainsFunc(b.faults[:b.readFaults], func(f routefile.Fault) bool {
 		above := f.Operation == "" && (f.Pointer == "" || f.Pointer == "/paths" || strings.HasPrefix(f.Pointer, "/paths/"))
 		return f.File == reference.File && (f.Operation == reference.ID || above)
 	})
 }
 
-// written returns a name if it is written in the route file itself: values of variables are never shown.
-func written(rt *Route, name string) string {
+// ifWritten returns a name if it is written in the route file itself: values of variables are never shown.
+func ifWritten(rt *Route, name string) string {
 	if bytes.Contains(rt.operation.File.Raw, []byte(name)) {
 		return name
 	}

@@ -48,7 +48,7 @@ func (s *Site) Match(runtime *route.Runtime, r *http.Request) (answer func(w htt
 }
 
 // serve answers the request to which f was found.
-func (f *found) serve(runtime *route.Runtime, w http.ResponseWriter, r *http.Request, requestID string) {
+func (f *match) serve(runtime *route.Runtime, w http.ResponseWriter, r *http.Request, requestID string) {
 	seen := edge.Of(r)
 	record := runtime.Begin(r, seen, requestID, f.template)
 	defer runtime.End(record)
@@ -66,7 +66,7 @@ func (f *found) serve(runtime *route.Runtime, w http.ResponseWriter, r *http.Req
 
 // refuse answers when no route has the path, or the path does not have the method. It also answers a
 // browser's preflight.
-func (f *found) refuse(w http.ResponseWriter, r *http.Request, requestID string, record *route.Record) {
+func (f *match) refuse(w http.ResponseWriter, r *http.Request, requestID string, record *route.Record) {
 	if wanted := r.Header.Get("Access-Control-Request-Method"); r.Method == http.MethodOptions && wanted != "" && r.Header.Get("Origin") != "" {
 		if rt := f.byMethod(wanted); rt != nil && rt.cors != nil {
 			rt.cors.preflight(w.Header(), r)
@@ -182,7 +182,7 @@ func (rt *Route) buffer(ctx context.Context, request *route.Request, response *r
 	buffer, err := request.Lease.Buffer(passBytes)
 	if err != nil {
 		_ = response.Source.Close()
-		return nil, rt.failed(ctx, request, err, place{kind: sourceGateway})
+		return nil, rt.failed(ctx, request, err, routePart{kind: sourceGateway})
 	}
 	return buffer, response
 }

@@ -42,8 +42,8 @@ type pathItem struct {
 	routes []*Route
 }
 
-// found is the result of looking up a path and a method.
-type found struct {
+// match is the result of looking up a path and a method.
+type match struct {
 	route  *Route // nil: no route has the path, or none of the path has the method
 	params map[string]string
 	// others are the routes of the path, when none of them has the method.
@@ -81,7 +81,7 @@ func (s *Site) add(r *Route) error {
 
 // find returns the first route that has path and method. A HEAD is answered as GET where
 // no route is for HEAD.
-func (s *Site) find(method, escaped string) found {
+func (s *Site) find(method, escaped string) match {
 	if f, ok := s.findMethod(method, escaped); ok {
 		return f
 	}
@@ -90,7 +90,7 @@ func (s *Site) find(method, escaped string) found {
 			return f
 		}
 	}
-	var f found
+	var f match
 	for c := s.matching(escaped); c.next(); {
 		f.others = append(f.others, c.item.routes...)
 	}
@@ -100,15 +100,15 @@ func (s *Site) find(method, escaped string) found {
 	return f
 }
 
-func (s *Site) findMethod(method, escaped string) (found, bool) {
+func (s *Site) findMethod(method, escaped string) (match, bool) {
 	for c := s.matching(escaped); c.next(); {
 		for _, r := range c.item.routes {
 			if r.operation.Method == method {
-				return found{route: r, params: c.params, template: r.operation.Path}, true
+				return match{route: r, params: c.params, template: r.operation.Path}, true
 			}
 		}
 	}
-	return found{}, false
+	return match{}, false
 }
 
 // matching returns a cursor over the paths that match.
@@ -157,7 +157,7 @@ func (s *Site) all() []int {
 }
 
 // allow returns the methods that the path has.
-func (f *found) allow() string {
+func (f *match) allow() string {
 	var methods []string
 	for _, r := range f.others {
 		methods = append(methods, r.operation.Method)
@@ -170,7 +170,7 @@ func (f *found) allow() string {
 }
 
 // byMethod returns the first of the other routes that has the method.
-func (f *found) byMethod(method string) *Route {
+func (f *match) byMethod(method string) *Route {
 	for _, r := range f.others {
 		if r.operation.Method == method {
 			return r

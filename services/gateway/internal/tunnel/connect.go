@@ -156,7 +156,7 @@ func (t *Tunnels) serve(c *connection, served tunnels.ServedTunnel) {
 		t.options.Logger.Debug("an agent does not speak", "tunnel", c.tunnel, "error", err)
 		return
 	}
-	if refused := c.give(served.Services); refused != "" {
+	if refused := c.sendServices(served.Services); refused != "" {
 		c.leave(closing{reason: "the agent refuses the services configuration: " + refused, code: tunnel.CloseRefused})
 	} else if !t.join(c, served) {
 		c.leave(closing{reason: "the gateway stops"})
@@ -179,7 +179,7 @@ func (t *Tunnels) join(c *connection, served tunnels.ServedTunnel) bool {
 	}
 	one.connections = append(one.connections, c)
 	if one.unlisten == nil {
-		one.unlisten = t.answer(c.tunnel)
+		one.unlisten = t.answerGateways(c.tunnel)
 	}
 	if one.known {
 		served = one.served

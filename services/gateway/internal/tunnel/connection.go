@@ -59,9 +59,9 @@ type connection struct {
 	why        atomic.Pointer[closing]
 	unchecked  atomic.Bool // the token must be checked again
 
-	giving sync.Mutex // held while the agent is given a configuration
-	given  string     // the last configuration that the agent accepted
-	answer string     // the operation that the agent has answered
+	giving           sync.Mutex // held while the agent is given a configuration
+	acceptedServices string     // the last configuration that the agent accepted
+	answer           string     // the operation that the agent has answered
 
 	mu    sync.Mutex
 	timer *time.Timer // runs until the token ends
@@ -71,7 +71,7 @@ func newConnection(t *Tunnels, made tunnels.Connection, hashes [][]byte, socket 
 	ctx, stop := context.WithCancel(context.Background())
 	c := &connection{
 		id: made.ID, tunnel: made.Tunnel.ID, hashes: hashes, owner: t, socket: socket, stop: stop, done: make(chan struct{}),
-		raw: &watched{Conn: websocket.NetConn(ctx, socket, websocket.MessageBinary)},
+		raw: &watchedConn{Conn: websocket.NetConn(ctx, socket, websocket.MessageBinary)},
 	}
 	c.unchecked.Store(true)
 	return c
@@ -206,16 +206,16 @@ func printable(text string) string {
 	}, text), "?")
 }
 
-// give sends the agent a services configuration. It returns the reason if the agent refuses it, and an empty
+// sendServices sends the agent a services configuration. It returns the reason if the agent refuses it, and an empty
 // text if the agent accepts it.
-func (c *connection) give(services domain.TunnelServices) (refused string) {
+func (c *connection) sendServices(services domain.TunnelServices) (refused string) {
 	document, err := json.Marshal(services)
 	if err != nil {
 		return err.Error()
 	}
 	c.giving.Lock()
 	defer c.giving.Unlock()
-	if string(document) == c.given {
+	if string(document) == c.acceptedServices {
 		return ""
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), domain.TunnelConfigureTime)
@@ -223,7 +223,7 @@ func (c *connection) give(services domain.TunnelServices) (refused string) {
 	status, reason := c.control(ctx, http.MethodPut, tunnel.ServicesPath, string(document))
 	switch {
 	case status == http.StatusNoContent:
-		c.given = string(document)
+		c.acceptedServices = string(document)
 		return ""
 	case reason == "":
 		return fmt.Sprintf("the agent answers %d", status)
@@ -236,13 +236,13 @@ func (c *connection) give(services domain.TunnelServices) (refused string) {
 func (t *Tunnels) provide(c *connection, served tunnels.ServedTunnel) {
 	t.work.Go(func() {
 		if served.Next == nil {
-			if refused := c.give(served.Services); refused != "" && !c.leaving.Load() {
+			if refused := c.sendServices(served.Services); refused != "" && !c.leaving.Load() {
 				c.leave(closing{reason: "the agent refuses the services configuration: " + refused, code: tunnel.CloseRefused, drain: domain.TunnelDrainTime})
 			}
 			return
 		}
-		refused := c.give(*served.Next)
-		if !c.first(served.Operation) {
+		refused := c.sendServices(*served.Next)
+		if !c.isFirstAnswer(served.Operation) {
 			return
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), storeTime)
@@ -255,8 +255,8 @@ func (t *Tunnels) provide(c *connection, served tunnels.ServedTunnel) {
 	})
 }
 
-// first reports whether this is the agent's first answer to an operation.
-func (c *connection) first(operation string) bool {
+// isFirstAnswer reports whether this is the agent's first answer to an operation.
+func (c *connection) isFirstAnswer(operation string) bool {
 	c.giving.Lock()
 	defer c.giving.Unlock()
 	if c.answer == operation {
@@ -266,8 +266,8 @@ func (c *connection) first(operation string) bool {
 	return true
 }
 
-// ends returns when the connection's token ends; ok is false if the token is not valid.
-func (c *connection) ends(valid map[string]time.Time) (end time.Time, ok bool) {
+// tokenEnd returns when the connection's token ends; ok is false if the token is not valid.
+func (c *connection) tokenEnd(valid map[string]time.Time) (end time.Time, ok bool) {
 	for _, hash := range c.hashes {
 		if end, ok = valid[string(hash)]; ok {
 			return end, true

@@ -3,4 +3,4 @@ package tunnel
 import "net"
 
 // Watch counts the frames on a connection as it is done with an agent's.
-func Watch(c net.Conn) net.Conn { return &watched{Conn: c} }
+func Watch(c net.Conn) net.Conn { return &watchedConn{Conn: c} }

@@ -19,12 +19,12 @@ func (t *Tunnels) update(ctx context.Context) {
 		t.options.Logger.Debug("it can't be read which tunnels there are; what is known goes on", "error", err)
 		return
 	}
-	t.take(changes, all)
+	t.apply(changes, all)
 	t.checkTokens(ctx)
 }
 
-// take applies changes. If all is true, they are the complete list of tunnels.
-func (t *Tunnels) take(changes []tunnels.ServedTunnel, all bool) {
+// apply applies changes. If all is true, they are the complete list of tunnels.
+func (t *Tunnels) apply(changes []tunnels.ServedTunnel, all bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if all {
@@ -93,7 +93,7 @@ func (t *Tunnels) checkTokens(ctx context.Context) {
 	t.mu.RLock()
 	var check []*connection
 	var hashes [][]byte
-	for _, c := range t.held() {
+	for _, c := range t.connections() {
 		if c.unchecked.Load() {
 			check, hashes = append(check, c), append(hashes, c.hashes...)
 		}
@@ -108,7 +108,7 @@ func (t *Tunnels) checkTokens(ctx context.Context) {
 		return
 	}
 	for _, c := range check {
-		end, ok := c.ends(ends)
+		end, ok := c.tokenEnd(ends)
 		if !ok {
 			c.leave(closing{reason: "the token is not valid any more", code: tunnel.CloseToken, drain: domain.TunnelDrainTime})
 			continue
@@ -121,9 +121,9 @@ func (t *Tunnels) checkTokens(ctx context.Context) {
 	}
 }
 
-// settle ends operations that are done. It checks the tunnels with connections to this gateway. If others is true,
+// endDone ends operations that are done. It checks the tunnels with connections to this gateway. If others is true,
 // it checks all tunnels, because the gateways of the others may be gone.
-func (t *Tunnels) settle(ctx context.Context, others bool) {
+func (t *Tunnels) endDone(ctx context.Context, others bool) {
 	t.mu.RLock()
 	var open []string
 	for id, one := range t.byID {
@@ -147,6 +147,6 @@ func (t *Tunnels) settleOne(ctx context.Context, id string) {
 	}
 	if !open {
 		t.nudge()
-		t.changed()
+		t.announceChange()
 	}
 }

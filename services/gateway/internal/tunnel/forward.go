@@ -62,7 +62,7 @@ func (t *Tunnels) forward(id, name string, r *http.Request) (*http.Response, err
 		}
 		tried, failed = c, err
 	}
-	answer, err := t.elsewhere(id, name, r)
+	answer, err := t.askOtherGateway(id, name, r)
 	_ = body.close()
 	if e, ok := errors.AsType[*upstream.ServiceError](err); ok && failed != nil && e.Code == upstream.ServiceDown {
 		return nil, failure(r.Context(), failed)
@@ -101,7 +101,7 @@ func (c *connection) ask(r *http.Request, name string) (answer *http.Response, s
 		c.running.Add(-1)
 		return nil, wrote.Load(), err //nolint:wrapcheck // failure wraps it
 	}
-	answer.Body = &bounded{ReadCloser: answer.Body, left: tunnel.MaxBody, end: sync.OnceFunc(func() { c.running.Add(-1) })}
+	answer.Body = &boundedBody{ReadCloser: answer.Body, remaining: tunnel.MaxBody, end: sync.OnceFunc(func() { c.running.Add(-1) })}
 	code := ""
 	switch said := answer.Header.Get(tunnel.ErrorHeader); {
 	case said == tunnel.CodeUnreachable:
@@ -140,25 +140,25 @@ func failure(ctx context.Context, err error) error {
 
 var errTooLong = errors.New("the answer of a service is longer than is allowed")
 
-// bounded is the body of an answer. Reading fails if the body is longer than allowed.
-type bounded struct {
+// boundedBody is the body of an answer. Reading fails if the body is longer than allowed.
+type boundedBody struct {
 	io.ReadCloser
 
-	left int64
-	end  func()
+	remaining int64
+	end       func()
 }
 
 // Read implements io.Reader.
-func (b *bounded) Read(p []byte) (int, error) {
+func (b *boundedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if b.left -= int64(n); b.left < 0 {
+	if b.remaining -= int64(n); b.remaining < 0 {
 		return 0, errTooLong
 	}
 	return n, err //nolint:wrapcheck // a reader's errors pass as they are
 }
 
 // Close implements io.Closer.
-func (b *bounded) Close() error {
+func (b *boundedBody) Close() error {
 	err := b.ReadCloser.Close()
 	b.end()
 	return err //nolint:wrapcheck // as it is

@@ -28,29 +28,29 @@ const (
 
 var errFlood = errors.New("the agent sends too many frames that carry nothing")
 
-// watched counts the frames that an agent sends. Only one goroutine may read from it.
-type watched struct {
+// watchedConn counts the frames that an agent sends. Only one goroutine may read from it.
+type watchedConn struct {
 	net.Conn
 
-	head     [frameHeader]byte
-	have     int   // bytes of head that have arrived
-	skip     int64 // remaining bytes of the frame's content
-	count    int
-	answered int       // those that need an answer
-	counted  time.Time // when the count began
+	head       [frameHeader]byte
+	have       int   // bytes of head that have arrived
+	skip       int64 // remaining bytes of the frame's content
+	count      int
+	needAnswer int       // those that need an answer
+	countBegan time.Time // when the count began
 }
 
 // Read implements io.Reader.
-func (w *watched) Read(p []byte) (int, error) {
+func (w *watchedConn) Read(p []byte) (int, error) {
 	n, err := w.Conn.Read(p)
-	if !w.see(p[:n]) {
+	if !w.countFrames(p[:n]) {
 		return n, errFlood
 	}
 	return n, err //nolint:wrapcheck // a reader's errors pass as they are
 }
 
-// see counts the frames in p. It returns false if there are too many.
-func (w *watched) see(p []byte) bool {
+// countFrames counts the frames in p. It returns false if there are too many.
+func (w *watchedConn) countFrames(p []byte) bool {
 	for len(p) > 0 {
 		if w.skip > 0 {
 			n := min(w.skip, int64(len(p)))
@@ -75,14 +75,14 @@ func (w *watched) see(p []byte) bool {
 }
 
 // allow counts a frame.
-func (w *watched) allow(kind, flags byte) bool {
+func (w *watchedConn) allow(kind, flags byte) bool {
 	now := time.Now()
-	if now.Sub(w.counted) >= time.Second {
-		w.count, w.answered, w.counted = 0, 0, now
+	if now.Sub(w.countBegan) >= time.Second {
+		w.count, w.needAnswer, w.countBegan = 0, 0, now
 	}
 	w.count++
 	if (kind == framePing || kind == frameSettings) && flags&flagAck == 0 {
-		w.answered++
+		w.needAnswer++
 	}
-	return w.count <= maxControl && w.answered <= maxAnswered
+	return w.count <= maxControl && w.needAnswer <= maxAnswered
 }

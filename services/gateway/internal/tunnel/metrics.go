@@ -33,7 +33,7 @@ func newMetrics(r prometheus.Registerer, of *Tunnels) *metrics {
 	}, func() float64 {
 		of.mu.RLock()
 		defer of.mu.RUnlock()
-		return float64(len(of.held()))
+		return float64(len(of.connections()))
 	}))
 	return m
 }

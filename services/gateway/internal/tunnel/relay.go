@@ -67,8 +67,8 @@ func rawOf(header http.Header) raw {
 	return found
 }
 
-// into restores the headers that JSON has changed.
-func (r raw) into(header http.Header) {
+// restore restores the headers that JSON has changed.
+func (r raw) restore(header http.Header) {
 	for name, values := range r {
 		header[name] = make([]string, len(values))
 		for i, value := range values {
@@ -156,8 +156,8 @@ func (a *inFlight) done(account, box string) {
 	}
 }
 
-// elsewhere asks another gateway. It asks a second time if nothing of the request was sent.
-func (t *Tunnels) elsewhere(id, name string, r *http.Request) (*http.Response, error) {
+// askOtherGateway asks another gateway. It asks a second time if nothing of the request was sent.
+func (t *Tunnels) askOtherGateway(id, name string, r *http.Request) (*http.Response, error) {
 	content, err := readBody(r)
 	if err != nil {
 		return nil, failure(r.Context(), err)
@@ -261,7 +261,7 @@ func gather(ctx context.Context, said reply, first []byte, parts <-chan bus.Part
 	if said.Header == nil {
 		said.Header = make(http.Header)
 	}
-	said.Raw.into(said.Header)
+	said.Raw.restore(said.Header)
 	return &http.Response{
 		StatusCode: said.Status, Proto: "HTTP/2.0", ProtoMajor: 2, Header: said.Header,
 		ContentLength: said.Length, Body: io.NopCloser(bytes.NewReader(content)),
@@ -311,16 +311,16 @@ func (t *Tunnels) cancel(subject, box string) {
 // cancelled is the end of the subject for messages that an answer is no longer needed.
 const cancelled = ".cancel"
 
-// answer begins to answer other gateways' questions about a tunnel. The returned function stops that. It is nil if
+// answerGateways begins to answer other gateways' questions about a tunnel. The returned function stops that. It is nil if
 // the bus can't be used now. t.mu is held.
-func (t *Tunnels) answer(id string) (stop func()) {
+func (t *Tunnels) answerGateways(id string) (stop func()) {
 	subject := bus.SubjectTunnel + id
 	questions, err := t.options.Bus.TakeParts(subject, group, func(p bus.Part) { t.question(id, p) })
 	if err != nil {
 		t.options.Logger.Warn("other gateways can't ask for a tunnel", "tunnel", id, "error", err)
 		return nil
 	}
-	cancels, err := t.options.Bus.TakeParts(subject+cancelled, "", func(p bus.Part) { t.asked.end(p.Head) })
+	cancels, err := t.options.Bus.TakeParts(subject+cancelled, "", func(p bus.Part) { t.inFlight.end(p.Head) })
 	if err != nil {
 		questions()
 		return nil
@@ -347,13 +347,13 @@ func (t *Tunnels) question(id string, p bus.Part) {
 	}
 	account := t.accountOf(id)
 	ctx, cancel := context.WithTimeout(context.Background(), askedTime)
-	if !t.asked.begin(account, p.Reply, cancel) {
+	if !t.inFlight.begin(account, p.Reply, cancel) {
 		cancel()
 		t.refuse(p.Reply, upstream.ServiceBusy, true)
 		return
 	}
 	go func() {
-		defer t.asked.done(account, p.Reply)
+		defer t.inFlight.done(account, p.Reply)
 		defer cancel()
 		t.serveQuestion(ctx, id, p)
 	}()
@@ -392,7 +392,7 @@ func (t *Tunnels) serveQuestion(ctx context.Context, id string, p bus.Part) {
 	if request.Header == nil {
 		request.Header = make(http.Header)
 	}
-	q.Raw.into(request.Header)
+	q.Raw.restore(request.Header)
 	if len(content) > 0 {
 		request.Body = io.NopCloser(bytes.NewReader(content))
 	}

@@ -66,13 +66,13 @@ type Options struct {
 
 // Tunnels knows all tunnels, and has the connections of agents to this process.
 type Tunnels struct {
-	options Options
-	metrics *metrics
-	nudges  signal.Signal
-	lookUps chan struct{} // room for each token that is being looked up
-	work    sync.WaitGroup
-	answers *answers
-	asked   inFlight
+	options  Options
+	metrics  *metrics
+	nudges   signal.Signal
+	lookUps  chan struct{} // room for each token that is being looked up
+	work     sync.WaitGroup
+	answers  *answers
+	inFlight inFlight
 
 	place follow.Place // used by Run
 
@@ -110,7 +110,7 @@ func New(o Options) *Tunnels {
 		byID: make(map[string]*tunnelOf), services: make(map[serviceKey]service), opening: make(map[string]*rate.Limiter),
 	}
 	t.answers = &answers{bus: o.Bus, prefix: bus.NewAnswers(), waiting: make(map[string]chan bus.Part)}
-	t.asked.running, t.asked.accounts = make(map[string]context.CancelFunc), make(map[string]int)
+	t.inFlight.running, t.inFlight.accounts = make(map[string]context.CancelFunc), make(map[string]int)
 	t.metrics = newMetrics(o.Registerer, t)
 	return t
 }
@@ -149,9 +149,9 @@ func (t *Tunnels) Run(ctx context.Context) error {
 			t.update(ctx)
 		case <-poll.C:
 			t.update(ctx)
-			t.settle(ctx, true)
+			t.endDone(ctx, true)
 		case <-settle.C:
-			t.settle(ctx, false)
+			t.endDone(ctx, false)
 		case <-renew.C:
 			t.renew(ctx)
 		}
@@ -162,7 +162,7 @@ func (t *Tunnels) Run(ctx context.Context) error {
 func (t *Tunnels) close() {
 	t.mu.Lock()
 	t.closed = true
-	connections := t.held()
+	connections := t.connections()
 	t.mu.Unlock()
 	for _, c := range connections {
 		c.leave(closing{reason: "the gateway stops", drain: stopTime})
@@ -170,8 +170,8 @@ func (t *Tunnels) close() {
 	t.work.Wait()
 }
 
-// held returns the connections of this process. t.mu is held.
-func (t *Tunnels) held() []*connection {
+// connections returns the connections of this process. t.mu is held.
+func (t *Tunnels) connections() []*connection {
 	var list []*connection
 	for _, one := range t.byID {
 		list = append(list, one.connections...)
@@ -182,7 +182,7 @@ func (t *Tunnels) held() []*connection {
 // renew stores that the connections are still open.
 func (t *Tunnels) renew(ctx context.Context) {
 	t.mu.RLock()
-	connections := t.held()
+	connections := t.connections()
 	t.mu.RUnlock()
 	ids := make([]string, len(connections))
 	for i, c := range connections {
@@ -195,5 +195,5 @@ func (t *Tunnels) renew(ctx context.Context) {
 	}
 }
 
-// changed tells all gateways to read changes.
-func (t *Tunnels) changed() { t.options.Bus.Announce(bus.SubjectGateway, nil) }
+// announceChange tells all gateways to read changes.
+func (t *Tunnels) announceChange() { t.options.Bus.Announce(bus.SubjectGateway, nil) }

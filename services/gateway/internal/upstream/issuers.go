@@ -10,13 +10,13 @@ import (
 // maxIssuers is how many issuers Pools know at a time. A site that has more reads their keys more often.
 const maxIssuers = 16
 
-// source is where the keys of an issuer are.
-type source struct{ issuer, jwks string }
+// keySource is where the keys of an issuer are.
+type keySource struct{ issuer, jwks string }
 
 // Keys returns the keys of an issuer of access tokens. Requests to the issuer follow the rules for back ends. jwks is the URL of the keys,
 // or empty. Base is the configured URL. Other URLs that the issuer names, at another host, must be where redirects may lead.
 func (p *Pools) Keys(issuer, jwks string, base *url.URL) *jwt.Keys {
-	of := source{issuer, jwks}
+	of := keySource{issuer, jwks}
 	p.issuersMu.Lock()
 	defer p.issuersMu.Unlock()
 	keys := p.issuers[of]

@@ -31,14 +31,14 @@ type Pools struct {
 	pools map[string]*Transport // by host:port
 
 	issuersMu sync.Mutex
-	issuers   map[source]*jwt.Keys
+	issuers   map[keySource]*jwt.Keys
 }
 
 // NewPools returns pools without connections. The policy says where redirects may lead.
 func NewPools(policy *egress.Policy) *Pools {
 	return &Pools{
 		make:  func(base *url.URL) *Transport { return NewTransport(policy, base, egress.Options{}) },
-		pools: make(map[string]*Transport), issuers: make(map[source]*jwt.Keys),
+		pools: make(map[string]*Transport), issuers: make(map[keySource]*jwt.Keys),
 	}
 }
 
@@ -49,7 +49,7 @@ func NewGuardedPools(guard *Guard, services Services) *Pools {
 	return &Pools{
 		services: services,
 		make:     func(*url.URL) *Transport { return guard.transport() },
-		pools:    make(map[string]*Transport), issuers: make(map[source]*jwt.Keys),
+		pools:    make(map[string]*Transport), issuers: make(map[keySource]*jwt.Keys),
 	}
 }
 
@@ -59,10 +59,10 @@ func (p *Pools) RoundTrip(to BackEnd, r *http.Request) (*http.Response, error) {
 	if to.service != nil && r.URL.Scheme == ServiceScheme {
 		return p.service(to, r)
 	}
-	return p.of(to).RoundTrip(r)
+	return p.transportFor(to).RoundTrip(r)
 }
 
-func (p *Pools) of(to BackEnd) *Transport {
+func (p *Pools) transportFor(to BackEnd) *Transport {
 	p.mu.RLock()
 	t := p.pools[to.authority]
 	p.mu.RUnlock()

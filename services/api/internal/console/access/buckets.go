@@ -15,7 +15,7 @@ import (
 
 type bucketsView struct {
 	Tabs    []console.Tab
-	Buckets []bucketLine
+	Buckets []bucketRow
 	Paging  console.Paging
 	May     bool
 }
@@ -34,8 +34,8 @@ func listBuckets(p *console.Page) error {
 }
 
 // bucketOf counts the keys of a bucket, of its first consumers.
-func bucketOf(p *console.Page, b buckets.Bucket) bucketLine {
-	line := bucketLine{Bucket: b}
+func bucketOf(p *console.Page, b buckets.Bucket) bucketRow {
+	line := bucketRow{Bucket: b}
 	in := place{Bucket: b.Name}
 	var found web.Listing[consumers.Consumer]
 	line.NoConsumers = p.API.Try(in.api(p, "consumers"), url.Values{"include-api-keys": {"true"}, "limit": {number(few)}}, &found)
@@ -53,8 +53,8 @@ func bucketOf(p *console.Page, b buckets.Bucket) bucketLine {
 // maxBuckets is how many buckets a page has: the page asks the API for the consumers of each.
 const maxBuckets = 20
 
-// bucketLine is a bucket of the list.
-type bucketLine struct {
+// bucketRow is a bucket of the list.
+type bucketRow struct {
 	buckets.Bucket
 
 	Consumers   int
@@ -94,7 +94,7 @@ func createBucket(p *console.Page) error {
 		Description   string            `json:"description"`
 		IsRetrievable bool              `json:"isRetrievable"`
 		Tags          map[string]string `json:"tags"`
-	}{values.Get("name"), values.Get("description"), values.Get("isRetrievable") == "true", readTags(values.Get("tags"))}
+	}{values.Get("name"), values.Get("description"), values.Get("isRetrievable") == "true", parseTags(values.Get("tags"))}
 	form := console.NewForm(values)
 	if err := p.API.Send(http.MethodPost, account(p, "key-buckets"), body, nil); form.Failed(err) {
 		return p.ShowInvalid("bucket-form.html", "New bucket", bucketForm{Form: form, Action: newBucketPath, Back: root}, form)
@@ -185,7 +185,7 @@ func editBucket(p *console.Page) error {
 		return err
 	}
 	p.CLI("buckets update " + l.Bucket + " --description TEXT")
-	form := console.NewForm(url.Values{"description": {b.Description}, "tags": {writeTags(b.Tags)}})
+	form := console.NewForm(url.Values{"description": {b.Description}, "tags": {formatTags(b.Tags)}})
 	return p.Show("bucket-form.html", "Edit bucket", bucketForm{l, form, l.Path("edit"), l.Path()})
 }
 
@@ -198,7 +198,7 @@ func updateBucket(p *console.Page) error {
 	body := struct {
 		Description string            `json:"description"`
 		Tags        map[string]string `json:"tags"`
-	}{values.Get("description"), readTags(values.Get("tags"))}
+	}{values.Get("description"), parseTags(values.Get("tags"))}
 	form := console.NewForm(values)
 	if err := p.API.Send(http.MethodPatch, l.api(p), body, nil); form.Failed(err) {
 		return p.ShowInvalid("bucket-form.html", "Edit bucket", bucketForm{l, form, l.Path("edit"), l.Path()}, form)

@@ -119,7 +119,7 @@ type consumerBody struct {
 // readConsumer reads a form; ok is false when the form is too faulty to call the API.
 func readConsumer(f *consumerForm) (body consumerBody, ok bool) {
 	values := f.Form.Values
-	body = consumerBody{Description: values.Get("description"), Scopes: values["scopes"], Tags: readTags(values.Get("tags"))}
+	body = consumerBody{Description: values.Get("description"), Scopes: values["scopes"], Tags: parseTags(values.Get("tags"))}
 	if body.Scopes == nil {
 		body.Scopes = []string{}
 	}
@@ -165,7 +165,7 @@ func editConsumer(p *console.Page) error {
 		return err
 	}
 	p.CLI("consumers update " + l.Bucket + " " + l.Consumer + " --scope events:read")
-	values := url.Values{"description": {c.Description}, "tags": {writeTags(c.Tags)}, "scopes": texts(c.Scopes)}
+	values := url.Values{"description": {c.Description}, "tags": {formatTags(c.Tags)}, "scopes": texts(c.Scopes)}
 	if len(c.Metadata) > len("{}") {
 		values.Set("metadata", console.Pretty(c.Metadata))
 	}

@@ -24,8 +24,8 @@ func tagsOf(tags map[string]string) []tag {
 	return all
 }
 
-// readTags reads tags as they are typed: name=value, one per line.
-func readTags(text string) map[string]string {
+// parseTags reads tags as they are typed: name=value, one per line.
+func parseTags(text string) map[string]string {
 	tags := make(map[string]string)
 	for line := range strings.Lines(text) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
@@ -36,7 +36,7 @@ func readTags(text string) map[string]string {
 	return tags
 }
 
-func writeTags(tags map[string]string) string {
+func formatTags(tags map[string]string) string {
 	var b strings.Builder
 	for _, t := range tagsOf(tags) {
 		b.WriteString(t.Name + "=" + t.Value + "\n")

@@ -39,7 +39,7 @@ func samples() map[string][]any {
 	some := console.Paging{Newer: "/console/access", Older: "/console/access?offset=50"}
 	empty := console.NewForm(url.Values{})
 	return map[string][]any{
-		"buckets.html":       {bucketsView{}, bucketsView{tabs(root), []bucketLine{{Bucket: b, Consumers: 3, Keys: 4, More: true, Ends: b.CreatedOn}, {Bucket: b, NoConsumers: refused}}, some, true}},
+		"buckets.html":       {bucketsView{}, bucketsView{tabs(root), []bucketRow{{Bucket: b, Consumers: 3, Keys: 4, More: true, Ends: b.CreatedOn}, {Bucket: b, NoConsumers: refused}}, some, true}},
 		"bucket-form.html":   {bucketForm{Form: empty}, bucketForm{Form: wrong}, bucketForm{Place: l.bucket(), Form: wrong}},
 		"bucket.html":        {bucketView{}, bucketView{Email: hostile, May: true, Problem: refused}, bucketView{l.bucket(), b, tagsOf(tags), domain.Scopes(), []consumerLine{{"acme", hostile, "/console", []held{{"admin", true, false}, {"mcp:use", false, true}, {"events:read", false, false}}, 1, at, 2}, {}}, 2, some, nil, "", hostile, true}},
 		"consumer-form.html": {consumerForm{Form: empty}, consumerForm{Form: wrong, Scopes: choices, Ends: lives("Never")}, consumerForm{Place: l.consumer(), Form: wrong, Scopes: choices}},

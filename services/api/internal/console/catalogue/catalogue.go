@@ -121,7 +121,7 @@ func list(p *console.Page) error {
 	webhooksOf, v.NoWebhooks = registrations(p)
 	for _, t := range domain.EventTypes() {
 		name := string(t)
-		data, _ := d.dataOf(name)
+		data, _ := d.dataSchema(name)
 		v.Lines = append(v.Lines, line{name, data.Description, volumeOf[name], webhooksOf[name]})
 	}
 	return p.Show("list.html", "Catalogue", v)
@@ -161,7 +161,7 @@ func newType(p *console.Page) (*typeView, error) {
 		return nil, err
 	}
 	p.CLI("trigger " + name)
-	data, resolved := d.dataOf(name)
+	data, resolved := d.dataSchema(name)
 	v := &typeView{line: line{Name: name, Description: data.Description}, MaySend: p.May(domain.ScopeEventsWrite), Links: p.Has("/console/webhooks/{webhookId}")}
 	v.Fields, v.Code = data.fields(), codes(name, &data)
 	v.Schema = resolved

@@ -117,8 +117,8 @@ func (d *document) resolve(s schema, depth int) schema {
 	return s
 }
 
-// dataOf returns the schema of the data of a type, and its JSON text.
-func (d *document) dataOf(name string) (data schema, text string) {
+// dataSchema returns the schema of the data of a type, and its JSON text.
+func (d *document) dataSchema(name string) (data schema, text string) {
 	ref := d.get("PublishedEvent", maxDepth).Discriminator.Mapping[name]
 	var published schema
 	if json.Unmarshal(d.schemas[strings.TrimPrefix(ref, refs)], &published) != nil {

@@ -93,8 +93,8 @@ const (
 	// maxEntries bounds how many webhooks are shown, and maxAnswers of how many the answer is read.
 	maxEntries = 50
 	maxAnswers = 15
-	// maxAnswer bounds how much of an answer is shown, in bytes.
-	maxAnswer = 300
+	// maxAnswerBytes bounds how much of an answer is shown, in bytes.
+	maxAnswerBytes = 300
 )
 
 func show(p *console.Page) error {
@@ -200,11 +200,11 @@ func (e *entry) Inactive() bool { return e.State == receivers.Inactive }
 func (e *entry) Word() string { return cmp.Or(words.State(e.State), "failed for good") }
 
 func cut(text string) string {
-	if len(text) <= maxAnswer {
+	if len(text) <= maxAnswerBytes {
 		return text
 	}
 	runes := []rune(text)
-	return string(runes[:min(len(runes), maxAnswer)]) + "…"
+	return string(runes[:min(len(runes), maxAnswerBytes)]) + "…"
 }
 
 // line draws the attempts that failed in the last 24 hours.

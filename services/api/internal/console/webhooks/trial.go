@@ -21,7 +21,7 @@ type testView struct {
 	Form      *console.Form
 	Types     []console.Option
 	Forges    []console.Option
-	Tests     []tested // that are watched
+	Tests     []sentTest // that are watched
 	None      *console.Problem
 	Checks    []judge.Finding // results about the receiver, by its answers
 	Recent    []deliveries.Delivery
@@ -29,8 +29,8 @@ type testView struct {
 	OneDelive bool
 }
 
-// tested is a test that was sent.
-type tested struct {
+// sentTest is a test that was sent.
+type sentTest struct {
 	deliveries.Detail
 
 	Forge domain.Forgery // known once its attempt has ended
@@ -38,7 +38,7 @@ type tested struct {
 }
 
 // Good reports whether the receiver treated an attempt as it should.
-func (t tested) Good(a deliveries.Attempt) bool {
+func (t sentTest) Good(a deliveries.Attempt) bool {
 	return (a.Class == domain.ClassOK) == (t.Forge == "")
 }
 
@@ -60,7 +60,7 @@ func showTest(p *console.Page) error {
 			break
 		}
 		if d.Test && d.WebhookID == h.Webhook.ID {
-			t := tested{Detail: d, Waits: d.Status == domain.StatusPending || d.Status == domain.StatusRetrying}
+			t := sentTest{Detail: d, Waits: d.Status == domain.StatusPending || d.Status == domain.StatusRetrying}
 			if reason := web.Value(d.Reason); domain.Forged(reason) {
 				t.Forge = domain.Forgery(reason)
 			}
@@ -72,7 +72,7 @@ func showTest(p *console.Page) error {
 }
 
 // judged returns what the answers to tests show about a receiver.
-func judged(w webhook, tests []tested) []judge.Finding {
+func judged(w webhook, tests []sentTest) []judge.Finding {
 	var list []judge.Finding
 	answers := map[domain.Forgery]judge.Answer{}
 	for _, t := range tests {

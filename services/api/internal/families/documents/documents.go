@@ -54,15 +54,15 @@ func show(c *web.Call, d spec.Document) error {
 	header := c.Writer.Header()
 	header.Set("Cache-Control", "no-cache") // may be cached, and is revalidated
 	header.Set("ETag", d.ETag)
-	if holds(c.Request.Header.Values("If-None-Match"), d.ETag) {
+	if matchesETag(c.Request.Header.Values("If-None-Match"), d.ETag) {
 		return c.Bare(http.StatusNotModified)
 	}
 	c.Write(http.StatusOK, d.ContentType, d.Body)
 	return nil
 }
 
-// holds reports whether one of the tags of If-None-Match is that of the current version.
-func holds(values []string, tag string) bool {
+// matchesETag reports whether one of the tags of If-None-Match is that of the current version.
+func matchesETag(values []string, tag string) bool {
 	tag = strings.TrimPrefix(tag, "W/")
 	for _, value := range values {
 		for given := range strings.SplitSeq(value, ",") {

@@ -45,7 +45,7 @@ type Call struct {
 	made      map[news.Kind]string // ids of the things that were made
 	unchanged bool
 
-	reading
+	requestParts
 }
 
 // take returns the handler of the requests for which gin has found r; nil: no route was found.

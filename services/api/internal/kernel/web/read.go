@@ -34,7 +34,7 @@ const (
 	maxIdempotencyKey = 255
 )
 
-// reading collects the parts of a request that were read, and their faults. Check reports the faults, so
+// requestParts collects the parts of a request that were read, and their faults. Check reports the faults, so
 // a handler can read the whole request first. Their order is:
 //
 //   - What makes all else pointless comes first, and alone: an account or a resource that the
@@ -42,7 +42,7 @@ const (
 //     Idempotency-Key. After it, no body is read.
 //   - Then a body that can't be read: too large, too slow, of another type.
 //   - Then the faults of the query and of the body, together.
-type reading struct {
+type requestParts struct {
 	refusal error
 	query   *input.Query // nil: not read yet
 	body    []byte
@@ -51,7 +51,7 @@ type reading struct {
 }
 
 // Refuse makes Check fail with err, unless there is an earlier refusal.
-func (r *reading) Refuse(err error) {
+func (r *requestParts) Refuse(err error) {
 	if r.refusal == nil {
 		r.refusal = err
 	}
