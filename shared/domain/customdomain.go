@@ -8,8 +8,8 @@ import (
 // Bounds of custom domains.
 const (
 	MaxCustomDomains = 100 // of an account
-	// While a domain waits for its proof, DNS is checked every DomainFirstCheckInterval during DomainFirstPhase, then every
-	// DomainLaterCheckInterval until DomainWaitTime has passed.
+	// DomainFirstCheckInterval is how often DNS is checked during DomainFirstPhase for a domain that waits for its proof,
+	// and DomainLaterCheckInterval how often after it, until DomainWaitTime has passed.
 	DomainFirstCheckInterval = time.Minute
 	DomainFirstPhase         = time.Hour
 	DomainLaterCheckInterval = time.Hour

@@ -67,7 +67,7 @@ func caller() (name string, product bool) {
 	const project, engine = "waybill.dev/", "waybill.dev/shared/store."
 	wrapper := func(function string) bool { // reports whether a function runs the statements of its callers
 		in, ok := strings.CutPrefix(function, engine)
-		return ok && (strings.HasPrefix(in, "limitedReads.") || strings.HasPrefix(in, "(*frequent).") || strings.HasPrefix(in, "Conn.") || strings.HasPrefix(in, "(*prepared).") || strings.HasPrefix(in, "(*Store).Write"))
+		return ok && (strings.HasPrefix(in, "limitedReads.") || strings.HasPrefix(in, "(*frequentStatements).") || strings.HasPrefix(in, "Conn.") || strings.HasPrefix(in, "(*statementCache).") || strings.HasPrefix(in, "(*Store).Write"))
 	}
 	pcs := make([]uintptr, 64)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs)])

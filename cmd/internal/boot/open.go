@@ -235,7 +235,8 @@ func (h *Handles) Own() []string {
 	return append(append(append(own, h.ops.listener.Addr().String()), h.Bus.Addresses()...), h.Store.Addresses()...)
 }
 
-// callerServers returns the servers with the handler of the process.
+// callerServers returns the servers that callers reach: the HTTP server and, if there is one, the HTTPS server; not the
+// server of the metrics.
 func (h *Handles) callerServers() []*Server {
 	if h.tls == nil {
 		return []*Server{h.http}

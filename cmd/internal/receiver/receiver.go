@@ -215,7 +215,8 @@ func (r *Receiver) Callbacks() []Callback {
 	return list
 }
 
-// verify checks a callback with the secrets that are now known for its path. checked is false when there are none.
+// verify checks the signature of c with the secrets that are now known for its path. checked is false when there are
+// none; ok, whether the signature is valid, then says nothing.
 func (r *Receiver) verify(c Callback) (steps []signature.Step, checked, ok bool) {
 	r.mu.Lock()
 	keys := r.keys(c.Path)

@@ -79,7 +79,7 @@ func soak(ctx context.Context, b *bench) error {
 	return f.finish(ctx)
 }
 
-// soakFault is a fault with its end: strike returns when what was broken works again.
+// soakFault is a fault that the soak test makes. strike breaks something and repairs the damage before strike returns.
 type soakFault struct {
 	name   string
 	strike func(ctx context.Context, r *rollout) error

@@ -115,10 +115,10 @@ func (w *work) published() Published {
 // schedule hands out the numbers of events, each with the time at which it is due.
 type schedule struct {
 	start     time.Time
-	end       time.Time // zero: none
-	perSecond float64
-	total     int64
-	handedOut *atomic.Int64
+	end       time.Time     // zero: none
+	perSecond float64       // 0: as fast as possible
+	total     int64         // how many numbers are handed out at most
+	handedOut *atomic.Int64 // so far
 }
 
 func newSource(job Job) schedule {

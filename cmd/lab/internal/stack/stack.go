@@ -28,8 +28,8 @@ type Options struct {
 	Data string
 	// Routes is the folder of the route files of an all-in-one stack; empty: one without any.
 	Routes string
-	// StatementsFile is a file to which an all-in-one stack writes what SQLite does for each statement (cmd/waybill/counted.go);
-	// empty: it runs the program as it is shipped.
+	// StatementsFile is the file for the counts of SQLite's work per statement. An all-in-one stack writes it with the
+	// program built with the tag counted (cmd/waybill/counted.go); empty: the stack runs the shipped program.
 	StatementsFile string
 	// APIs and Dispatchers are how many a split stack has; 0: 1 and 2.
 	APIs, Dispatchers int

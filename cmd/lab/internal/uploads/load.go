@@ -249,7 +249,7 @@ func (g *gateway) answered(n int) time.Time {
 	return first
 }
 
-// Wrong says what must not be; empty: nothing.
+// Wrong returns an explanation of the requests that failed or had a wrong answer; empty: every request was right.
 func (r Result) Wrong() string {
 	if r.Failed+r.Mixed+r.Stale == 0 {
 		return ""

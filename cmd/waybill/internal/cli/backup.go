@@ -74,7 +74,7 @@ func (a *app) source(set settings.Settings) (backup.Source, error) {
 	}
 	for _, name := range []string{datadir.EncryptionKey, datadir.AdminKey} {
 		if name == datadir.EncryptionKey && set.EncryptionKey != "" {
-			continue // the key in the directory is not in use
+			continue // the settings give the encryption key, so a key file in the data directory is not in use
 		}
 		if _, err := os.Stat(filepath.Join(set.DataDir, name)); err == nil {
 			from.Keys = append(from.Keys, name)

@@ -244,8 +244,8 @@ func (a *app) perform(ctx context.Context, act *action) error {
 	}
 }
 
-// sendCompleting sends the request. If the thing is not found, answer looks for it by the beginning of its
-// id.
+// sendCompleting sends the request. If the resource is not found, sendCompleting takes its id for the beginning of one,
+// completes the id, and sends the request again.
 func (act *action) sendCompleting(ctx context.Context, c *client.Client, request *verb.Request) ([]byte, error) {
 	answer, err := act.send(ctx, c, request)
 	if !client.IsStatus(err, http.StatusNotFound) {

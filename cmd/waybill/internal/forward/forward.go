@@ -24,7 +24,7 @@ const (
 	timeout = 35 * time.Second
 )
 
-// Result is one callback that was passed on.
+// Result is what became of one callback: passed on, or refused.
 type Result struct {
 	At       time.Time
 	EventID  string

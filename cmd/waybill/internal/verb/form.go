@@ -33,7 +33,7 @@ const (
 	Span   // seconds
 	Things // resources of the audit log, by name
 	Types  // event types, on a terminal without their common beginning
-	Link   // a URL, in lists on a terminal without its scheme, and cut in its middle: its end distinguishes it from others of its host
+	Link   // a URL; in lists on a terminal without the scheme and cut in the middle, because the end distinguishes URLs of one host
 	Ident  // an id that commands accept, in lists on a terminal cut to the length that distinguishes it
 	Until  // a moment; things that are due may be later than it
 	Took   // milliseconds

@@ -12,7 +12,8 @@ const (
 	subscriptionPath = consumerPath + "/subscription"
 )
 
-// bodyFromFile returns an Adjust that makes the body from a file.
+// bodyFromFile returns a function for Verb.Adjust. The function makes the request's body from the file that argument
+// number at names.
 func bodyFromFile(at int) func(*Request, *Input) error {
 	return func(r *Request, in *Input) error {
 		text, err := in.Read(in.Args[at])

@@ -6,6 +6,7 @@ import (
 	"waybill.dev/shared/store/traffic"
 )
 
+// metrics counts rows of the request log and batches. rowsDropped are among rowsNotKept.
 type metrics struct {
 	rowsKept, rowsNotKept, rowsDropped prometheus.Counter
 	requestsUncounted, writeFailures   prometheus.Counter

@@ -32,7 +32,7 @@ const (
 type jwtAuth struct {
 	rules  jwt.Rules
 	jwks   string   // empty: the issuer's metadata names it
-	base   *url.URL // that was configured: of jwks, otherwise of the issuer
+	base   *url.URL // the configured URL: that of the keys (jwksUrl), or that of the issuer if there is none
 	claims map[string]string
 }
 

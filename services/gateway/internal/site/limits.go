@@ -54,7 +54,7 @@ type Limits struct {
 	Policies *policy.Registry
 }
 
-// lookupVariable returns the value of a name.
+// lookupVariable returns the value of a variable: one of Own, or one of the deployment.
 func (l Limits) lookupVariable(deployment Variables, name string) (value string, ok bool) {
 	if routefile.IsOwn(name) {
 		deployment = l.Own

@@ -59,7 +59,7 @@ type bucketRow struct {
 
 	Consumers   int
 	Keys        int     // number of live keys
-	More        bool    // further consumers have keys, too, which are not counted
+	More        bool    // the bucket has further consumers, whose keys are not counted
 	Ends        *string // end of the first live key to expire; nil: none expires
 	NoConsumers *console.Problem
 }

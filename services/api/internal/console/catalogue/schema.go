@@ -117,7 +117,7 @@ func (d *document) resolve(s schema, depth int) schema {
 	return s
 }
 
-// dataSchema returns the schema of the data of a type, and its JSON text.
+// dataSchema returns the schema of the data of events of the type name, and the schema's JSON text.
 func (d *document) dataSchema(name string) (data schema, text string) {
 	ref := d.get("PublishedEvent", maxDepth).Discriminator.Mapping[name]
 	var published schema

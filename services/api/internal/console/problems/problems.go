@@ -90,7 +90,7 @@ type part struct {
 const (
 	// maxRead is how many deliveries that failed for good are read: one page of the API's.
 	maxRead = "1000"
-	// maxEntries bounds how many webhooks are shown, and maxAnswers of how many the answer is read.
+	// maxEntries is how many webhooks are shown. maxAnswers is the number of shown webhooks whose last answer is read.
 	maxEntries = 50
 	maxAnswers = 15
 	// maxAnswerBytes bounds how much of an answer is shown, in bytes.

@@ -33,8 +33,8 @@ type testView struct {
 type sentTest struct {
 	deliveries.Detail
 
-	Forge domain.Forgery // known once its attempt has ended
-	Waits bool           // not delivered yet
+	Forge domain.Forgery // empty: signed like an event; known once the attempt has ended
+	Waits bool           // the delivery is pending
 }
 
 // Good reports whether the receiver treated an attempt as it should.

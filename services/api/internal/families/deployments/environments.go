@@ -31,7 +31,7 @@ func (h *handlers) environments() []web.Route {
 	}
 }
 
-// Environment is a deployment as an environment of its project.
+// Environment is the API's answer about a deployment, named as an environment of its project.
 type Environment struct {
 	Name            string                 `json:"name"`
 	CreatedOn       *string                `json:"createdOn"`

@@ -44,9 +44,9 @@ func (a *Accepter) tooBusy(ctx context.Context, sub *submission) (wait time.Dura
 	return wait, ok && wait > time.Until(deadline)
 }
 
-// wait estimates when an event that is queued now will be committed: after the running commits, the commits that the
-// queue needs, and its own. Commits under load take about as long as the ones before, so each counts as long as the
-// last one, or as long as the running one has already taken.
+// wait estimates how long an event that is queued now waits until the commit with the event has ended. Before that
+// commit come the running commits and those for the events queued earlier. Each is taken to last as long as the last
+// commit, or as the running one has lasted already if that is longer.
 func (a *Accepter) wait() time.Duration {
 	usual, left := a.usual, time.Duration(0)
 	if a.running >= a.committers {

@@ -18,7 +18,7 @@ const (
 	noteTime = 500 * time.Millisecond
 	// flushTime bounds the write of the counts, for which no request waits.
 	flushTime = 5 * time.Second
-	// maxKnown bounds the kinds of refusals in memory; further refusals are written one by one.
+	// maxKnown bounds the kinds of refusals in memory; refusals of further kinds are written one by one.
 	maxKnown = 10_000
 )
 
@@ -28,10 +28,11 @@ type Store interface {
 	Audit(ctx context.Context, entries ...domain.AuditEntry) error
 }
 
-// Refusals writes the first refusal of its kind within a minute before Note returns, and the number
-// of further ones within a second. A process that is killed loses the counts of its last second,
-// but no entry. If the database has stored refusals but answers too late, they are written again,
-// and count twice. Run must be running.
+// Refusals logs refused changes. Of each kind in a minute, the first refusal is written before Note returns, and the
+// number of further refusals within a second. If the first write fails, the entry waits in memory for the next flush. A
+// killed process loses what waits in memory. If a write was stored but its answer came too late, the write is repeated,
+// and its refusals are counted twice. With maxKnown kinds in memory, each refusal of another kind is written by itself,
+// and is lost if that write fails. Run must be running.
 type Refusals struct {
 	store  Store
 	logger *slog.Logger

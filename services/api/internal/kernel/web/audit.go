@@ -105,9 +105,9 @@ func (c *Call) tried() string {
 	return name
 }
 
-// InvalidateKeys makes the authenticator forget its cached keys, before a change of keys is answered. It also does so
-// when err leaves open whether the change was made. A handler that changes accounts, buckets, consumers or keys must
-// call InvalidateKeys. InvalidateKeys returns err.
+// InvalidateKeys makes the authenticator forget its cached keys, and returns err. A handler that changes accounts,
+// buckets, consumers or keys calls InvalidateKeys with the change's error before the answer. Only if err shows that
+// nothing was changed, the keys stay.
 func (c *Call) InvalidateKeys(err error) error {
 	if err == nil || !refusal(err) {
 		c.kernel.Keys.InvalidateKeys(c.Context())
