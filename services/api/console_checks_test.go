@@ -147,6 +147,12 @@ func TestConsoleAlertsUntold(t *testing.T) {
 		if page := b.get("/console/alerts?type=waybill.delivery.exhausted").want(t, http.StatusOK, ""); strings.Contains(page.body, "circuit opened</span>") {
 			t.Error("the type that is asked for is not the only one")
 		}
+		before, around := since.Add(-time.Minute).UTC(), since.Add(time.Minute).UTC()
+		ago := url.Values{"since": {before.Format(time.RFC3339)}, "until": {around.Format(time.RFC3339)}}
+		page := b.get("/console/alerts?"+ago.Encode()).want(t, http.StatusOK, "").has(t, "circuit opened</span>")
+		if strings.Contains(page.body, "exhausted</span>") {
+			t.Error("what came after the time that is asked for is shown")
+		}
 		r.register(fmt.Sprintf(`{"url":"http://127.0.0.1:1/alerts","events":[%q]}`, domain.WebhookFailing))
 		if page := b.get("/console/alerts").want(t, http.StatusOK, ""); strings.Contains(page.body, told[0]) {
 			t.Error("somebody is registered, and the page says that nobody was told")

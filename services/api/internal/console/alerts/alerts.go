@@ -113,7 +113,7 @@ func list(p *console.Page) error {
 		}
 	}
 	if v.Known && len(v.Receivers) == 0 {
-		v.Untold = untold(p, hooks, domain.EventType(kind))
+		v.Untold = untold(p, hooks, query)
 	}
 	recovered := map[string]string{} // by webhook; the newest come first
 	for _, of := range page.Data {
@@ -132,11 +132,17 @@ func list(p *console.Page) error {
 }
 
 // untold returns the alerts that would have been made, the newest first, by the present state of webhooks, the newest
-// failed deliveries, and the hours in which nothing arrived. kind is the only type to return; empty: all.
-func untold(p *console.Page, hooks deliverylog.Webhooks, kind domain.EventType) []row {
+// failed deliveries, and the hours in which nothing arrived. filter has the type, since and until of GET /v1/events.
+func untold(p *console.Page, hooks deliverylog.Webhooks, filter url.Values) []row {
 	var list []row
+	kind := domain.EventType(filter.Get("type"))
+	since, _ := time.Parse(time.RFC3339, filter.Get("since"))
+	until, _ := time.Parse(time.RFC3339, filter.Get("until"))
 	add := func(t domain.EventType, of domain.WebhookID, at *string, fill func(*alert)) {
 		if at == nil || kind != "" && kind != t {
+			return
+		}
+		if from, err := time.Parse(time.RFC3339, *at); err != nil || from.Before(since) || !until.IsZero() && !from.Before(until) {
 			return
 		}
 		a := alert{Type: t, Time: *at}
