@@ -23,7 +23,7 @@ func TestConsoleDomains(t *testing.T) {
 	}
 	b.post("/console/domains/certificate", "hostname", "api.example.org", "certificate", good.chain, "privateKey", good.key).want(t, http.StatusSeeOther, "/console/domains")
 	b.get("/console/domains").want(t, http.StatusOK, "").has(t, "Remove the certificate")
-	b.get("/console/problems").want(t, http.StatusOK, "").has(t, "The certificate of a custom domain", "api.example.org")
+	b.get("/console/problems").want(t, http.StatusOK, "").has(t, "Certificate of a custom domain", "api.example.org")
 	b.get("/console/domains/certificate/delete?hostname=api.example.org").want(t, http.StatusOK, "").has(t, "Remove the certificate of api.example.org?", "Certificate until")
 	b.post("/console/domains/certificate/delete", "hostname", "api.example.org").want(t, http.StatusSeeOther, "/console/domains")
 	b.get("/console/domains/delete?hostname=api.example.org").want(t, http.StatusOK, "").has(t, "Remove api.example.org?", "answered with 404", `name="hostname" value="api.example.org"`)

@@ -163,7 +163,7 @@ func TestHostnamePasses(t *testing.T) {
 			n, soonest := r.ends()
 			return n["customDomain"] == "1" && soonest["customDomain"] > 71*3600 && soonest["customDomain"] <= 72*3600
 		})
-		r.browser().signIn(adminKey).get("/console/problems").want(t, http.StatusOK, "").has(t, "A custom domain", contestedHost)
+		r.browser().signIn(adminKey).get("/console/problems").want(t, http.StatusOK, "").has(t, "Custom domain", contestedHost)
 		r.browser().signIn(adminKey).get("/console/domains").want(t, http.StatusOK, "").has(t, "It passes to another account", "Look in DNS now", c.ours)
 		r.browser().signIn(adminKey).get("/console/alerts").want(t, http.StatusOK, "").has(t, "contested", contestedHost)
 
