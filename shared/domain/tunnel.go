@@ -72,7 +72,7 @@ type TunnelService struct {
 	Configurations []TunnelAccess `json:"configurations"`
 }
 
-// TunnelAccess says which environments of a project may use a service.
+// TunnelAccess is a project and those of its environments that may use a service of the tunnel.
 type TunnelAccess struct {
 	Project      string   `json:"project"`
 	AccessibleBy []string `json:"accessibleBy"` // production, preview, working-copy

@@ -89,7 +89,7 @@ func (s *scanner) text(detail string, valid func(string) bool) (string, error) {
 	return text, nil
 }
 
-// refuse skips a value that must not be there, or not in this form, and notes a fault.
+// refuse skips a value that is not allowed or has the wrong form, and notes a fault.
 func (s *scanner) refuse(detail string) error {
 	if err := s.Skip(); err != nil {
 		return err

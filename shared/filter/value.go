@@ -12,8 +12,8 @@ import (
 // Key stands for a value that is neither object nor array: equal values have equal keys, however
 // they are written.
 type Key struct {
-	Kind byte   // as in jsonscan.Value; instantKind: a time
-	Text string // of a string, or of a number in a normal form
+	Kind byte   // the kind of a jsonscan.Value, or instantKind
+	Text string // the string, or the number in its normal form
 }
 
 // instantKind is the kind of the event's timestamp and of operands for it.

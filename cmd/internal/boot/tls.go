@@ -17,8 +17,8 @@ import (
 // lookEvery is how often the files of a certificate are checked.
 const lookEvery = 2 * time.Second
 
-// CertificateFiles are the operator's certificate and its key, which are read again when they
-// change.
+// CertificateFiles reads the operator's certificate and its key from files, and reads both files again when one of
+// them changes.
 type CertificateFiles struct {
 	cert, key string
 	log       *slog.Logger

@@ -382,7 +382,8 @@ func (p *Pipeline) DeleteWebhook(ctx context.Context, account string, id domain.
 // rotateRoute is the end of the route that rotates the secret of a webhook.
 const rotateRoute = "/rotate-secret"
 
-// updateAction returns the action of an update of a webhook: a rotation if the caller asked for one.
+// updateAction returns the action that the audit log has for a changed webhook: a rotated secret if the caller's route
+// rotates secrets, an update otherwise.
 func updateAction(ctx context.Context) string {
 	if caller, ok := auditlog.CallerOf(ctx); ok && strings.HasSuffix(caller.Route, rotateRoute) {
 		return auditlog.ActionRotateSecret

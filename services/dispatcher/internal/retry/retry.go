@@ -89,7 +89,8 @@ func (d *DueDeliveries) Run(ctx context.Context) error {
 // until ctx is done. It outlives Run.
 func (d *DueDeliveries) Attend(ctx context.Context) error { return d.inFlight.Run(ctx) }
 
-// applyOwnership starts or stops the consumption of a shard, as the shard is owned or not; d.mu is held.
+// applyOwnership begins to consume a shard that this process owns, and stops consuming a shard that this process no
+// longer owns. The caller holds d.mu.
 func (d *DueDeliveries) applyOwnership(shard int) {
 	stop, running := d.stops[shard]
 	switch {

@@ -196,7 +196,7 @@ func (c *connection) control(ctx context.Context, method, path, body string) (st
 	return answer.StatusCode, printable(string(text))
 }
 
-// printable replaces characters of an agent's text that can't be shown or stored.
+// printable returns an agent's text with a space for each control character, and ? for bytes that are no UTF-8.
 func printable(text string) string {
 	return strings.ToValidUTF8(strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {

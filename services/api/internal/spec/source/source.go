@@ -93,7 +93,8 @@ func merge(paths []string) ([]byte, error) {
 	return body.Bytes(), nil
 }
 
-// join merges part into whole. Mappings are merged; any other value may be there only once.
+// join adds the members of part to whole. Mappings that are in both are joined; any other member that is in both is an
+// error.
 func join(whole, part yaml.MapSlice) (yaml.MapSlice, error) {
 	for _, item := range part {
 		at := slices.IndexFunc(whole, func(other yaml.MapItem) bool { return other.Key == item.Key })
