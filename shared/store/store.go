@@ -3,7 +3,8 @@
 // transactions, retries, errors, pages and cursors, encrypted columns, days.
 //
 // A family is a package of its own with the rows and statements of its tables. Families that several services use,
-// such as pipeline and auditlog, are in folders below this one. A family that only one service uses is in that service. docs/decisions/0027 says which family owns which table, and how to add a family.
+// such as pipeline and auditlog, are in folders below this one. A family that only one service uses is in that service.
+// docs/decisions/0027 says which family owns which table, and how to add a family.
 //
 // Errors wrap domain.ErrNotFound, ErrConflict, ErrLimit, or ErrUnavailable when the database can't
 // be reached or took too long. Neither errors nor logs contain values.
